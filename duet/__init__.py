@@ -1,0 +1,1 @@
+"""DUET: 2D structured and approximately equivariant image representations."""
