@@ -1,0 +1,60 @@
+"""Time and memory of functions, side by side in one run."""
+
+from __future__ import annotations
+
+import gc
+import json
+import platform
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.profiler import ProfilerActivity, profile
+
+
+def times(functions: dict[str, Callable[[], Any]], repeats: int = 15, warm: int = 3) -> dict[str, list[float]]:
+    """Seconds of every function, taken in turns so that a slow moment of the machine strikes all of them."""
+    for _ in range(warm):
+        for function in functions.values():
+            function()
+    seconds: dict[str, list[float]] = {name: [] for name in functions}
+    for _ in range(repeats):
+        for name, function in functions.items():
+            start = time.perf_counter()
+            function()
+            seconds[name].append(time.perf_counter() - start)
+    return seconds
+
+
+def medians(seconds: dict[str, list[float]]) -> dict[str, float]:
+    """The median of every function's seconds."""
+    return {name: statistics.median(values) for name, values in seconds.items()}
+
+
+def peak_bytes(function: Callable[[], Any]) -> int:
+    """The most that torch's CPU allocator held at once during a call, above what it held before."""
+    gc.collect()
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as recorded:
+        result = function()
+    del result
+    events = [e for e in recorded.profiler.kineto_results.events() if e.name() == "[memory]"]
+    events.sort(key=lambda e: e.start_ns())
+    held = peak = 0
+    for event in events:
+        held += event.nbytes()
+        peak = max(peak, held)
+    return peak
+
+
+def machine() -> dict[str, Any]:
+    """Where the figures were taken."""
+    return {"torch": torch.__version__, "threads": torch.get_num_threads(), "processor": platform.machine()}
+
+
+def write(path: Path, figures: dict[str, Any]) -> None:
+    """Write the figures as JSON, with the machine beside them."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({"machine": machine(), **figures}, indent=2) + "\n")

@@ -1,0 +1,261 @@
+"""From images to augmented views, in batch, with one resampling, and with the g of every tracked group."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+import torch
+from torch import Tensor
+
+from .affine import Affine, resample
+from .blur import Blur
+from .geometric import Flip, Geometric, Scale
+from .group import GROUPS, Group, as_float, check_shape, check_values, find_group
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One transformation of a stack. With `probability` an element is drawn; else the image is left as it is."""
+
+    group: Group
+    probability: float = 1.0
+    tracked: bool = False
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.group, Group):
+            raise TypeError(f"a Stage takes a Group, not {self.group!r}; GROUPS[name] has the registered ones")
+        if not 0 <= self.probability <= 1:
+            raise ValueError(f"the probability of {self.group.name} must lie in [0, 1]; it is {self.probability}")
+
+    @property
+    def stages(self) -> tuple[Stage, ...]:
+        """The stage itself, so that a Stage and a Jitter can be walked alike."""
+        return (self,)
+
+
+@dataclass(frozen=True)
+class Jitter:
+    """Stages that share one coin and come in an order drawn once a batch, as in ColorJitter."""
+
+    stages: tuple[Stage, ...]
+    probability: float = 0.8
+
+    def __post_init__(self) -> None:
+        if any(isinstance(stage.group, Geometric) for stage in self.stages):
+            raise ValueError("Jitter is for stages that leave pixels in their place")
+
+
+@dataclass(frozen=True)
+class View:
+    """Augmented images (B,C,H,W), and the g (B,) of every tracked group, by name."""
+
+    images: Tensor
+    g: dict[str, Tensor] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """Everything random about one view of a batch: given this, `Stack.render` is a function. Slices like a batch."""
+
+    g: tuple[Tensor, ...]  # (B,) for every stage, in the stack's order
+    maps: tuple[Affine, ...]  # of the geometric stages, in the stack's order
+    orders: tuple[tuple[int, ...], ...]  # of every Jitter
+    seed: int  # for nuisance that a group draws while it is applied
+    names: tuple[str, ...]  # of the tracked group of a stage, or ""
+
+    def __len__(self) -> int:
+        return len(self.g[0]) if self.g else 0
+
+    def __getitem__(self, rows: slice) -> Drawn:
+        return replace(
+            self,
+            g=tuple(g[rows] for g in self.g),
+            maps=tuple(m[rows] for m in self.maps),
+            seed=self.seed + (rows.start or 0),
+        )
+
+    def to(self, device: torch.device) -> Drawn:
+        """The same draw on another device."""
+        return replace(self, g=tuple(g.to(device) for g in self.g), maps=tuple(m.to(device) for m in self.maps))
+
+    @property
+    def tracked(self) -> dict[str, Tensor]:
+        """The g of every tracked group."""
+        return {name: g for name, g in zip(self.names, self.g, strict=True) if name}
+
+
+class Stack:
+    """A sequence of stages: `stack(images, generator)` makes one view of a batch.
+
+    Neighbouring geometric stages are composed and the image is resampled once. `size` resizes the images before the
+    first stage, still within that one resampling. The order inside a Jitter is drawn once a batch; all else once a
+    sample.
+    """
+
+    def __init__(self, stages: Sequence[Stage | Jitter], size: int | tuple[int, int] | None = None) -> None:
+        self.stages = tuple(stages)
+        self.size = (size, size) if isinstance(size, int) else size
+        self._flat = tuple(stage for step in self.stages for stage in step.stages)
+        names = [stage.group.name for stage in self._flat if stage.tracked]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ValueError(f"{', '.join(twice)} is tracked twice in one stack; track one of its stages")
+        self.tracked: tuple[Group, ...] = tuple(stage.group for stage in self._flat if stage.tracked)
+
+    @classmethod
+    def rrc_plus(
+        cls,
+        name: str | Group | Sequence[str | Group],
+        area: tuple[float, float] = (0.2, 1.0),
+        size: int | tuple[int, int] | None = None,
+    ) -> Stack:
+        """The paper's RRC+1: a random crop and the named group (or groups), tracked, as likely as in the full stack."""
+        groups = _in_order(name)
+        crop = Stage(Scale(area), tracked=any(group.name == "scale" for group in groups))
+        extra = [Stage(g, _USUAL.get(g.name, 1.0), tracked=True) for g in groups if g.name != "scale"]
+        return cls([crop, *extra], size)
+
+    @classmethod
+    def full(
+        cls,
+        tracked: str | Group | Sequence[str | Group] = (),
+        area: tuple[float, float] = (0.2, 1.0),
+        size: int | tuple[int, int] | None = None,
+    ) -> Stack:
+        """The full SimCLR stack of the paper's appendix, with every tracked group added that is not part of it."""
+        wanted = {group.name: group for group in _in_order(tracked)}
+
+        def usual(group: Group, probability: float = 1.0) -> Stage:
+            return Stage(group, probability, tracked=wanted.pop(group.name, None) is not None)
+
+        crop, flip = usual(Scale(area)), usual(GROUPS["hflip"])
+        jitter = Jitter(tuple(usual(GROUPS[name]) for name in ("brightness", "contrast", "saturation", "hue")), 0.8)
+        gray = usual(GROUPS["grayscale"], _USUAL["grayscale"])
+        geometric = [Stage(group, tracked=True) for group in wanted.values() if isinstance(group, Geometric)]
+        others = [Stage(group, tracked=True) for group in wanted.values() if not isinstance(group, Geometric)]
+        return cls([crop, flip, *geometric, jitter, gray, *others, Stage(Blur(), 0.5)], size)
+
+    def without(self, *names: str, size: int | tuple[int, int] | None = None) -> Stack:
+        """The same stack with no stage of the named groups, and another size if given."""
+
+        def rest(step: Stage | Jitter) -> Iterator[Stage | Jitter]:
+            kept = tuple(stage for stage in step.stages if stage.group.name not in names)
+            if kept:
+                yield replace(step, stages=kept) if isinstance(step, Jitter) else step
+
+        return Stack([kept for step in self.stages for kept in rest(step)], size or self.size)
+
+    def __call__(self, images: Tensor, generator: torch.Generator) -> View:
+        """One view of a batch: (B,C,H,W) float in [0,1] or uint8 -> View with (B,C,*size) float in [0,1]."""
+        drawn = self.draw(len(images), self._output(images), generator).to(images.device)
+        return self.render(images, drawn)
+
+    def draw(self, n: int, size: tuple[int, int], generator: torch.Generator) -> Drawn:
+        """Draw all that is random about a view of n images of `size` = (H, W)."""
+        elements: list[Tensor] = []
+        maps: list[Affine] = []
+        orders: list[tuple[int, ...]] = []
+        for step in self.stages:
+            coin = None
+            if step.probability < 1:
+                coin = torch.rand(n, generator=generator, device=generator.device) < step.probability
+            for stage in step.stages:
+                g = stage.group.sample(n, generator)
+                g = g if coin is None else torch.where(coin, g, stage.group.identity)
+                elements.append(g)
+                if isinstance(stage.group, Geometric):
+                    affine = stage.group.affine(g, size, generator)
+                    if coin is not None:
+                        still = stage.group.affine(torch.full_like(g, stage.group.identity), size)
+                        affine = replace(affine, matrix=torch.where(coin.view(-1, 1, 1), affine.matrix, still.matrix))
+                    maps.append(affine)
+            if isinstance(step, Jitter):
+                permutation = torch.randperm(len(step.stages), generator=generator, device=generator.device)
+                orders.append(tuple(int(i) for i in permutation))
+        seed = int(torch.randint(2**62, (1,), generator=generator, device=generator.device))
+        names = tuple(stage.group.name if stage.tracked else "" for stage in self._flat)
+        return Drawn(tuple(elements), tuple(maps), tuple(orders), seed, names)
+
+    def render(self, images: Tensor, drawn: Drawn) -> View:
+        """Carry out a draw: the same draw gives the same view, and a batch equals its samples one by one."""
+        size = self._output(images)
+        check_values(images)
+        for stage in self._flat:
+            stage.group.check_channels(images)
+        if images.requires_grad and torch.is_grad_enabled():
+            return View(self._render(images, drawn, size, overwrite=False), drawn.tracked)
+        rows = _rows_at_a_time(images)
+        if rows >= len(images):
+            return View(self._render(as_float(images), drawn, size, overwrite=True), drawn.tracked)
+        dtype = images.dtype if images.is_floating_point() else torch.get_default_dtype()
+        out = torch.empty(len(images), images.shape[1], *size, dtype=dtype, device=images.device)
+        for start in range(0, len(images), rows):
+            part = slice(start, start + rows)
+            out[part] = self._render(as_float(images[part]), drawn[part], size, overwrite=True)
+        return View(out, drawn.tracked)
+
+    def _render(self, images: Tensor, drawn: Drawn, size: tuple[int, int], overwrite: bool) -> Tensor:
+        mine = False  # whether `images` is our own copy, free to be overwritten
+        if self.size is not None and not (self._flat and isinstance(self._flat[0].group, Geometric)):
+            images, mine = resample(images, [_still(images)], size), True
+        generator = torch.Generator(images.device).manual_seed(drawn.seed)
+        elements, maps, orders = list(drawn.g), list(drawn.maps), list(drawn.orders)
+        pending: list[Affine] = []
+        for step in self.stages:
+            if isinstance(step, Stage) and isinstance(step.group, Geometric):
+                pending.append(maps.pop(0))
+                elements.pop(0)
+                continue
+            if pending:
+                images, mine, pending = resample(images, pending, size), True, []
+            order = orders.pop(0) if isinstance(step, Jitter) else (0,)
+            here = [elements.pop(0) for _ in step.stages]
+            for i in order:
+                if overwrite and not mine:
+                    images, mine = images.clone(), True
+                images = _change(images, step.stages[i].group, here[i], generator, overwrite)
+        return resample(images, pending, size) if pending else images
+
+    def _output(self, images: Tensor) -> tuple[int, int]:
+        size = check_shape(images)
+        return self.size or size
+
+    def __repr__(self) -> str:
+        lines = [f"  {step!r}," for step in self.stages]
+        return "\n".join(["Stack([", *lines, f"], size={self.size})"])
+
+
+# How likely a transformation is in the full stack; a finite group's draw includes its identity.
+_USUAL = {"grayscale": 0.4, **dict.fromkeys(("brightness", "contrast", "saturation", "hue"), 0.8)}
+
+
+def _in_order(names: str | Group | Sequence[str | Group]) -> list[Group]:
+    """The groups of those names, in the order in which a stack applies them."""
+    groups = [find_group(name) for name in ([names] if isinstance(names, str | Group) else names)]
+    # A flip after a rotation would turn the angle's sign: flips come first, then other geometric groups, then colours.
+    return sorted(groups, key=lambda g: 0 if isinstance(g, Flip) else 1 if isinstance(g, Geometric) else 2)
+
+
+def _change(images: Tensor, group: Group, g: Tensor, generator: torch.Generator, overwrite: bool) -> Tensor:
+    """Apply one pixel stage; where most samples keep the identity, only the others are touched."""
+    if not overwrite:
+        return group.transform(images, g, generator)
+    if images.device.type == "cpu":
+        chosen = (g != group.identity).nonzero().squeeze(1)
+        if len(chosen) == 0:
+            return images
+        if len(chosen) <= 0.6 * len(g):
+            return images.index_copy_(0, chosen, group.transform_(images.index_select(0, chosen), g[chosen], generator))
+    return group.transform_(images, g, generator)
+
+
+def _rows_at_a_time(images: Tensor) -> int:
+    """On a CPU a few samples at a time stay in the cache, which more than halves the time; elsewhere all at once."""
+    if images.device.type != "cpu":
+        return len(images)
+    return max(1, 2**19 // max(1, images[0].numel())) if len(images) else 1
+
+
+def _still(images: Tensor) -> Affine:
+    return Affine(torch.eye(2, 3, device=images.device).expand(len(images), 2, 3))
