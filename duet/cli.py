@@ -12,7 +12,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="duet", description="Structured, approximately equivariant image features.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     demo = commands.add_parser("demo", help="draw every group's action on a photograph")
-    demo.add_argument("--out", type=Path, default=Path("runs/demo"), help="folder for the picture (default: %(default)s)")
+    demo.add_argument("--out", type=Path, default=Path("runs/demo"), help="folder of the picture (%(default)s)")
     args = parser.parse_args(arguments)
     try:
         _demo(args.out)
@@ -28,7 +28,7 @@ def _demo(out: Path) -> None:
 
     from .reproduction.actions import draw_actions
 
-    photograph = torch.from_numpy(load_sample_image("flower.jpg").copy())[40:400, 120:480].permute(2, 0, 1)
+    photograph = torch.from_numpy(load_sample_image("china.jpg").copy())[20:420, 130:530].permute(2, 0, 1)
     image = torch.nn.functional.adaptive_avg_pool2d(photograph.float() / 255, 96)
     out.mkdir(parents=True, exist_ok=True)
     path = out / "actions.png"
