@@ -1,0 +1,142 @@
+"""Encoded images to uint8 pixels. The bytes may come from strangers: nothing in them runs, no failure escapes."""
+
+import io
+import math
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageOps, UnidentifiedImageError
+
+Pixels: TypeAlias = NDArray[np.uint8]
+Encoded: TypeAlias = "bytes | Path | Image.Image | NDArray[Any]"
+
+# Only formats that Pillow decodes by itself: EPS, for one, would start Ghostscript.
+FORMATS = ("JPEG", "PNG", "MPO", "WEBP", "GIF", "BMP", "TIFF", "PPM", "JPEG2000", "AVIF")
+MODES = {1: "L", 3: "RGB"}
+ORIENTATION = 0x0112
+
+
+class Unreadable(Exception):
+    """Why one image cannot be used; the message is short and the same on every machine."""
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Silence Pillow's remarks on odd files; around a whole run, because warning filters belong to the process."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def decode(encoded: Encoded, channels: int, image_size: int | None = None) -> Pixels:
+    """Pixels (channels, H, W) of an encoded image; with `image_size`, its centre square resized to that side."""
+    try:
+        with _open(encoded) as image:
+            if image_size is not None and isinstance(encoded, (bytes, Path)):
+                # JPEG can decode at 1/2, 1/4 or 1/8; twice the wanted side leaves the antialiasing to `resize`.
+                image.draft(None, (2 * image_size, 2 * image_size))
+            flat = _flatten(_orient(image), MODES[channels])
+            if image_size is not None:
+                flat = _centre_square(flat, image_size)
+            pixels = np.array(flat, dtype=np.uint8)
+    except Unreadable:
+        raise
+    except Exception as error:  # A broken file makes Pillow raise nearly anything.
+        raise Unreadable(_reason(error)) from error
+    return pixels[None] if pixels.ndim == 2 else np.ascontiguousarray(pixels.transpose(2, 0, 1))
+
+
+def measure(encoded: Encoded) -> tuple[int, int]:
+    """(H, W) of an upright image, from its header alone."""
+    try:
+        with _open(encoded) as image:
+            width, height = image.size
+            return (width, height) if _orientation(image) in (5, 6, 7, 8) else (height, width)
+    except Unreadable:
+        raise
+    except Exception as error:
+        raise Unreadable(_reason(error)) from error
+
+
+def _open(encoded: Encoded) -> Image.Image:
+    if isinstance(encoded, Image.Image):
+        return encoded.copy()
+    if isinstance(encoded, np.ndarray):
+        return _from_array(encoded)
+    if encoded == b"" or (isinstance(encoded, Path) and encoded.stat().st_size == 0):
+        raise Unreadable("empty file")
+    image = Image.open(encoded if isinstance(encoded, Path) else io.BytesIO(encoded), formats=_formats())
+    limit = Image.MAX_IMAGE_PIXELS or math.inf
+    if image.width * image.height > limit:
+        image.close()
+        raise Unreadable(f"too many pixels: {image.width}x{image.height}")
+    return image
+
+
+@lru_cache(maxsize=1)
+def _formats() -> tuple[str, ...]:
+    Image.init()
+    return tuple(name for name in FORMATS if name in Image.OPEN)
+
+
+def _from_array(array: NDArray[Any]) -> Image.Image:
+    if array.ndim == 3 and array.shape[2] == 1:
+        array = array[:, :, 0]
+    if array.ndim not in (2, 3) or not np.issubdtype(array.dtype, np.integer):
+        raise Unreadable(f"an array of {array.dtype} and shape {array.shape}, expected integers (H, W) or (H, W, 3)")
+    if array.size and (array.min() < 0 or array.max() > 255):
+        raise Unreadable("an array with values outside 0 to 255")
+    return Image.fromarray(np.ascontiguousarray(array, dtype=np.uint8))
+
+
+def _orientation(image: Image.Image) -> int:
+    try:
+        return int(image.getexif().get(ORIENTATION, 1))
+    except Exception:  # Broken metadata is no reason to lose a readable image.
+        return 1
+
+
+def _orient(image: Image.Image) -> Image.Image:
+    return ImageOps.exif_transpose(image) if _orientation(image) in range(2, 9) else image
+
+
+def _flatten(image: Image.Image, mode: str) -> Image.Image:
+    """One 8-bit frame: 16-bit values are scaled, transparency is laid over black, colours follow Pillow's rules."""
+    if image.mode.startswith("I"):
+        values = np.clip(np.asarray(image, dtype=np.int64), 0, 65535)
+        image = Image.fromarray(((values + 128) // 257).astype(np.uint8))
+    elif image.mode == "F":
+        values = np.nan_to_num(np.asarray(image, dtype=np.float64))
+        scale = 255.0 if values.max(initial=0.0) <= 1.0 else 1.0
+        image = Image.fromarray(np.clip(np.rint(values * scale), 0, 255).astype(np.uint8))
+    elif image.has_transparency_data:
+        black = Image.new("RGBA", image.size, (0, 0, 0, 255))
+        image = Image.alpha_composite(black, image.convert("RGBA")).convert("RGB")
+    return image.convert(mode)
+
+
+def _centre_square(image: Image.Image, side: int) -> Image.Image:
+    """The shorter side becomes `side`, the longer one is cropped about its centre: one antialiased resampling."""
+    if image.size == (side, side):
+        return image
+    shorter = min(image.size)
+    left, top = (image.width - shorter) / 2, (image.height - shorter) / 2
+    box = (left, top, left + shorter, top + shorter)
+    return image.resize((side, side), Image.Resampling.BICUBIC, box=box)
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, UnidentifiedImageError):
+        return "not an image of a known format"
+    if isinstance(error, Image.DecompressionBombError):
+        return "too many pixels"
+    if isinstance(error, FileNotFoundError):
+        return "file not found"
+    text = (error.strerror if isinstance(error, OSError) and error.strerror else str(error)) or type(error).__name__
+    return text.splitlines()[0][:120]

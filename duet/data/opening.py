@@ -1,0 +1,108 @@
+"""Open any source of images: find it, choose the split and the subset, keep it in memory or stream it."""
+
+import logging
+import os
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from duet.data.decoding import MODES, Unreadable, measure, quiet
+from duet.data.error import DataError
+from duet.data.images import Images, none_readable
+from duet.data.memory import MemoryImages, decode_all
+from duet.data.named import EMBEDDED, find_source
+from duet.data.source import Records
+from duet.data.split import balanced_subset, choose_split
+from duet.data.stream import StreamImages
+
+log = logging.getLogger(__name__)
+
+STORAGES = ("auto", "memory", "stream")
+# Decoded pixels above this size are streamed.
+MEMORY_LIMIT = 4 * 2**30
+SAMPLED_SIZES = 32
+
+
+def open_images(
+    source: str | os.PathLike[str] | Any = EMBEDDED,
+    split: str = "train",
+    *,
+    image_size: int | None = None,
+    channels: int = 3,
+    subset: int | None = None,
+    seed: int = 0,
+    storage: str = "auto",
+    workers: int | None = None,
+) -> Images:
+    """Images of a name, a folder, parquet files or a `datasets.Dataset`, as uint8 (channels, H, W).
+
+    `split`: "train", "test" (a fifth of each class is held out where the source has none), "all", or the source's own.
+    `image_size`: the centre square resized to this side; None keeps the size that all images share.
+    `subset`: this many images, class-balanced, chosen by `seed`. `storage`: "auto" streams above MEMORY_LIMIT.
+    """
+    _check(image_size, channels, subset, storage, workers)
+    name, splits = find_source(source)
+    found, indices = choose_split(splits, split, name)
+    labels = None if found.labels is None else found.labels[indices]
+    if subset is not None:
+        if subset > len(indices):
+            raise DataError(f"{name} has {len(indices)} {split} images, fewer than a --subset of {subset}")
+        chosen = balanced_subset(len(indices), labels, subset, seed)
+        indices, labels = indices[chosen], None if labels is None else labels[chosen]
+    height, width = (image_size, image_size) if image_size else _shared_size(found.records, indices, name)
+    shape = (channels, height, width)
+    size = len(indices) * channels * height * width
+    if storage == "auto":
+        storage = "stream" if size > MEMORY_LIMIT else "memory"
+    images: Images
+    if storage == "stream":
+        images = StreamImages(name, split, found.records, indices, shape, image_size, labels, found.classes, workers)
+    else:
+        pixels, kept, failures = decode_all(found.records, indices, shape, image_size, f"decoding {name}")
+        if not len(kept):
+            raise none_readable(name, found.records, ": ".join(next(iter(failures.items()))))
+        labels = None if found.labels is None else found.labels[kept]
+        images = MemoryImages(name, split, pixels, labels, found.classes, failures)
+    where = "streamed" if storage == "stream" else "in memory"
+    shown = f"{width}x{height}x{channels}, {where} ({size / 2**20:.0f} MiB)"
+    log.info("%s, %s: %d images %s", name, split, len(images), shown)
+    return images
+
+
+def _check(image_size: int | None, channels: int, subset: int | None, storage: str, workers: int | None) -> None:
+    if channels not in MODES:
+        raise DataError(f"images have 1 or 3 channels, not {channels}")
+    if storage not in STORAGES:
+        raise DataError(f"no storage {storage!r}; there are {', '.join(STORAGES)}")
+    for option, value, least in (("image size", image_size, 1), ("subset", subset, 1), ("workers", workers, 0)):
+        if value is not None and value < least:
+            raise DataError(f"{option} starts at {least}, got {value}")
+
+
+def _shared_size(records: Records, indices: Tensor, name: str) -> tuple[int, int]:
+    """(H, W) of the images, from the headers of a few; an error when they differ."""
+    spread = torch.linspace(0, len(indices) - 1, min(SAMPLED_SIZES, len(indices))).long()
+    sizes, reason = _sizes(records, indices[spread])
+    if not sizes:
+        sizes, reason = _sizes(records, indices, first=True)
+    if not sizes:
+        raise none_readable(name, records, reason)
+    if len(sizes) > 1:
+        shown = ", ".join(f"{width}x{height}" for height, width in sorted(sizes)[:3])
+        raise DataError(f"the images of {name} have different sizes ({shown}, ...): choose one with --image-size")
+    return sizes.pop()
+
+
+def _sizes(records: Records, indices: Tensor, first: bool = False) -> tuple[set[tuple[int, int]], str]:
+    sizes: set[tuple[int, int]] = set()
+    reason = ""
+    with quiet():
+        for index in indices.tolist():
+            try:
+                sizes.add(measure(records[index]))
+            except Unreadable as error:
+                reason = reason or f"{records.name(index)}: {error}"
+            if first and sizes:
+                break
+    return sizes, reason

@@ -1,0 +1,146 @@
+"""Backbones by name: images in, representation out, with a final batch norm that is always ours."""
+
+import difflib
+import inspect
+from collections.abc import Callable
+from functools import partial
+
+import torch
+from torch import Tensor, nn
+
+from duet.networks.resnet import BasicBlock, Bottleneck, ResNet, Stage, Stem
+
+TIMM = "timm:"
+
+
+class Backbone(nn.Module):
+    """A network and the final batch norm: (B, channels, H, W) float -> (B, dim).
+
+    `width` is what `body` returns; asking for another `dim` puts one linear map between the two.
+    The final batch norm is part of the method (its bias is the paper's beta), whatever the body ends with.
+    """
+
+    def __init__(
+        self, body: nn.Module, width: int, *, channels: int = 3, dim: int | None = None, channels_last: bool = True
+    ) -> None:
+        super().__init__()
+        if dim is not None and dim < 1:
+            raise ValueError(f"a representation needs at least one feature, got dim={dim}")
+        self.channels = channels
+        self.dim = width if dim is None else dim
+        self.body = body
+        self.map = nn.Identity() if self.dim == width else nn.Linear(width, self.dim, bias=False)
+        self.norm = nn.BatchNorm1d(self.dim)
+        self._format = torch.channels_last if channels_last else torch.contiguous_format
+        self.to(memory_format=self._format)  # type: ignore[call-overload]
+
+    def forward(self, images: Tensor) -> Tensor:
+        """(B, channels, H, W) -> (B, dim)"""
+        if images.ndim != 4 or images.shape[1] != self.channels:
+            expected = f"(B, {self.channels}, H, W)"
+            raise ValueError(f"this encoder takes images {expected}, got {tuple(images.shape)}")
+        features = self.body(images.contiguous(memory_format=self._format))
+        return self.norm(self.map(features))  # type: ignore[no-any-return]
+
+
+def small(channels: int = 3, zero_init: bool = False) -> ResNet:
+    """The two-core encoder: 128 features of 28x28 to 32x32 images, 0.2 M parameters."""
+    # The stem halves the image at once: at full resolution it alone would cost as much as everything after it.
+    stages = [Stage(16, 1, stride=1), Stage(32, 1, stride=2), Stage(128, 1, stride=2)]
+    return ResNet(Stem(16, stride=2), stages, channels=channels, zero_init=zero_init)
+
+
+def wide_cifar(blocks: int, channels: int = 3, zero_init: bool = False) -> ResNet:
+    """The paper's CIFAR network, with 3, 5, 7 or 9 blocks a stage: 512 features (DESIGN 12)."""
+    stages = [Stage(128, blocks, stride=1), Stage(256, blocks, stride=2), Stage(512, blocks, stride=2)]
+    return ResNet(Stem(64), stages, channels=channels, zero_init=zero_init)
+
+
+def standard(
+    block: type[BasicBlock] | type[Bottleneck],
+    blocks: tuple[int, int, int, int],
+    stem: str = "imagenet",
+    channels: int = 3,
+    zero_init: bool = False,
+) -> ResNet:
+    """ResNet-18 and ResNet-50, with the ImageNet stem (7x7, stride 2, pooling) or the CIFAR one (3x3, stride 1)."""
+    stems = {"imagenet": Stem(64, kernel=7, stride=2, pool=True), "cifar": Stem(64)}
+    if stem not in stems:
+        raise ValueError(f"no stem {stem!r}; there are {', '.join(stems)}")
+    stages = [Stage(64 * 2**i, n, stride=1 if i == 0 else 2) for i, n in enumerate(blocks)]
+    return ResNet(stems[stem], stages, channels=channels, block=block, zero_init=zero_init)
+
+
+ENCODERS: dict[str, Callable[..., ResNet]] = {
+    "small": small,
+    "resnet20": partial(wide_cifar, 3),
+    "resnet32": partial(wide_cifar, 5),
+    "resnet44": partial(wide_cifar, 7),
+    "resnet56": partial(wide_cifar, 9),
+    "resnet18": partial(standard, BasicBlock, (2, 2, 2, 2)),
+    "resnet18-cifar": partial(standard, BasicBlock, (2, 2, 2, 2), stem="cifar"),
+    "resnet50": partial(standard, Bottleneck, (3, 4, 6, 3)),
+    "resnet50-cifar": partial(standard, Bottleneck, (3, 4, 6, 3), stem="cifar"),
+}
+
+
+def build_backbone(name: str, *, channels: int = 3, dim: int | None = None, **options: object) -> Backbone:
+    """A backbone by name: one of ENCODERS, or `timm:<model>`. Options: `stem` (18 and 50), `zero_init`."""
+    if name.startswith(TIMM):
+        return _from_timm(name.removeprefix(TIMM), channels, dim, options)
+    if name not in ENCODERS:
+        nearest = difflib.get_close_matches(name, ENCODERS, n=3, cutoff=0.4) or ENCODERS
+        raise ValueError(f"no encoder {name!r}; nearest: {', '.join(nearest)}; or {TIMM}<model>")
+    builder = ENCODERS[name]
+    accepted = [option for option in inspect.signature(builder).parameters if option != "channels"]
+    for option in options:
+        if option not in accepted:
+            raise ValueError(f"encoder {name!r} has no option {option!r}; it has {', '.join(accepted)}")
+    body = builder(channels=channels, **options)
+    return Backbone(body, body.width, channels=channels, dim=dim)
+
+
+def wrap(
+    module: nn.Module,
+    *,
+    channels: int = 3,
+    width: int | None = None,
+    dim: int | None = None,
+    image_size: int = 32,
+    channels_last: bool = False,
+) -> Backbone:
+    """Any module (B, channels, H, W) -> (B, width) as a backbone; without `width`, one small image is tried."""
+    if width is None:
+        width = _probe(module, channels, image_size)
+    return Backbone(module, width, channels=channels, dim=dim, channels_last=channels_last)
+
+
+def _probe(module: nn.Module, channels: int, image_size: int) -> int:
+    """Number of features of `module`, found in evaluation mode so that no running statistic moves."""
+    modes = [(part, part.training) for part in module.modules()]
+    like = next(module.parameters(), torch.empty(0))
+    try:
+        with torch.no_grad():
+            images = torch.zeros(2, channels, image_size, image_size, device=like.device, dtype=like.dtype)
+            features = module.eval()(images)
+    finally:
+        for part, training in modes:
+            part.training = training
+    if not isinstance(features, Tensor) or features.ndim != 2:
+        got = tuple(features.shape) if isinstance(features, Tensor) else type(features).__name__
+        raise ValueError(f"an encoder must return features (B, D), this {type(module).__name__} returned {got}")
+    return features.shape[1]
+
+
+def _from_timm(name: str, channels: int, dim: int | None, options: dict[str, object]) -> Backbone:
+    try:
+        import timm
+    except ImportError:
+        raise ValueError(f"{TIMM}{name} needs timm: pip install 'duet-ssl[timm]'") from None
+    try:
+        body = timm.create_model(name, pretrained=False, num_classes=0, in_chans=channels, **options)
+    except (RuntimeError, TypeError, ValueError) as error:
+        raise ValueError(f"timm cannot build {name!r}: {str(error).splitlines()[0]}") from None
+    # With num_classes=0 some families keep a hidden layer after num_features.
+    width = int(getattr(body, "head_hidden_size", None) or body.num_features)
+    return Backbone(body, width, channels=channels, dim=dim)

@@ -1,0 +1,111 @@
+"""The two objectives: contrast of contents (NT-Xent) and match of marginals (Jensen-Shannon)."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.distributed
+from torch import Tensor
+from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
+
+
+def jensen_shannon(p: Tensor, q: Tensor) -> Tensor:
+    """JS = (KL(p | m) + KL(q | m)) / 2, m = (p + q) / 2, natural log: (B, bins) twice -> (B,), in [0, ln 2]."""
+    p, q = _at_least_single(p), _at_least_single(q)
+    middle = (p + q) / 2
+    # d/dp is log(p / m) / 2, infinite at p = 0: the floor under the logarithm makes it a large number.
+    divergence = (p * (_log(p) - _log(middle)) + q * (_log(q) - _log(middle))).sum(-1) / 2
+    # Rounding may leave the range by an ulp; the value is put back, the gradient is left alone.
+    return divergence + (divergence.clamp(0, math.log(2)) - divergence).detach()
+
+
+def nt_xent(
+    first: Tensor,
+    second: Tensor,
+    temperature: float = 0.1,
+    gather: Callable[[Tensor], Tensor] | None = None,
+    chunk: int | None = None,
+) -> Tensor:
+    """mean over the 2N anchors i of -log(exp(s_ip / t) / sum_(k != i) exp(s_ik / t)), s cosine, p the other view of i.
+
+    `first` and `second` are the two views, (N, dim) each. `gather` maps local rows to the rows of all ranks, equal
+    blocks in rank order (see `all_gather`): the anchors stay local, the candidates are everyone's, and the mean of the
+    ranks' values is the value of the joined batch. `chunk` anchors at a time are compared with the candidates, forward
+    and backward, so memory is O(N chunk) instead of O(N^2).
+    """
+    if first.shape != second.shape or first.ndim != 2:
+        raise ValueError(f"the two views need one shape (N, dim), not {tuple(first.shape)} and {tuple(second.shape)}")
+    if temperature <= 0:
+        raise ValueError(f"temperature must be positive, not {temperature}")
+    if chunk is not None and chunk < 1:
+        raise ValueError(f"chunk must be at least 1 anchor, not {chunk}")
+    with torch.autocast(first.device.type, enabled=False):
+        anchors = F.normalize(torch.cat([_at_least_single(first), _at_least_single(second)]), dim=-1)
+        candidates = anchors if gather is None else gather(anchors)
+        own = torch.arange(len(anchors), device=anchors.device)
+        positive = own.roll(len(first))
+        if gather is not None:
+            start = _block_of(anchors, candidates) * len(anchors)
+            own, positive = own + start, positive + start
+        anchors = anchors / temperature
+        if chunk is None or chunk >= len(anchors):
+            return _cross_entropy(anchors, candidates, own, positive) / len(anchors)
+        pieces = zip(*(torch.split(rows, chunk) for rows in (anchors, own, positive)), strict=True)
+        losses = [
+            checkpoint(_cross_entropy, a, candidates, o, p, use_reentrant=False, preserve_rng_state=False)
+            for a, o, p in pieces
+        ]
+        return torch.stack(losses).sum() / len(anchors)
+
+
+def all_gather(tensor: Tensor) -> Tensor:
+    """The rows of all ranks in rank order, differentiable: (N, ...) -> (world size * N, ...).
+
+    Backward sums what every rank asks of these rows. If each rank differentiates its local mean, the rows of a rank so
+    receive world size times their gradient in the joined batch's mean; DistributedDataParallel's average over ranks
+    divides by the world size, and the parameters get exactly the gradient of one process on the joined batch.
+    Without an initialised process group it is the identity.
+    """
+    if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
+        return tensor
+    return _AllGather.apply(tensor)  # type: ignore[no-any-return, no-untyped-call]
+
+
+class _AllGather(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, tensor: Tensor) -> Tensor:
+        ctx.rows = tensor.shape[0]
+        parts = [torch.empty_like(tensor) for _ in range(torch.distributed.get_world_size())]
+        torch.distributed.all_gather(parts, tensor.contiguous())
+        return torch.cat(parts)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Tensor:
+        total = gradients[0].clone()
+        torch.distributed.all_reduce(total)
+        return total.narrow(0, torch.distributed.get_rank() * ctx.rows, ctx.rows)
+
+
+def _cross_entropy(anchors: Tensor, candidates: Tensor, own: Tensor, positive: Tensor) -> Tensor:
+    """Sum over anchors; (n, dim), (M, dim), and for each anchor the candidates that are itself and its other view."""
+    similarity = anchors @ candidates.T
+    similarity = similarity.scatter_(1, own.unsqueeze(1), -math.inf)  # in place: (n, M) is all the memory there is
+    return F.cross_entropy(similarity, positive, reduction="sum")
+
+
+def _block_of(anchors: Tensor, candidates: Tensor) -> Tensor:
+    """Which of the ranks' blocks is ours: the one that equals our rows. No process group is asked, no host waits."""
+    blocks = candidates.detach().reshape(-1, *anchors.shape)
+    distances: Tensor = (blocks - anchors.detach()).abs()
+    return distances.amax((1, 2)).argmin()
+
+
+def _log(p: Tensor) -> Tensor:
+    return p.clamp(min=torch.finfo(p.dtype).tiny).log()
+
+
+def _at_least_single(tensor: Tensor) -> Tensor:
+    """float64 stays float64, half precision becomes float32."""
+    return tensor.to(torch.promote_types(tensor.dtype, torch.float32))

@@ -1,0 +1,60 @@
+"""The peak of a likelihood that is known on a grid: one matrix product, one argmax, one polynomial.
+
+Made of products and gathers only, so that it compiles, exports and differentiates.
+"""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+RADIUS = 3  # neighbours on either side through which the polynomial goes
+NEWTON_STEPS = 4
+
+
+def grid(points: int, cyclic: bool, device: torch.device | None = None) -> Tensor:
+    """k / points for the whole circle or interval, and RADIUS more on either side: (K,) float64."""
+    last = points - 1 if cyclic else points
+    return torch.arange(-RADIUS, last + RADIUS + 1, dtype=torch.float64, device=device) / points
+
+
+def likelihood_table(log_masses: Callable[[Tensor, int], Tensor], bins: int, g: Tensor) -> Tensor:
+    """log masses of every bin at every g of the grid, (bins, K), each row less its mean.
+
+    A number taken from a row moves all scores alike and so no peak; what is left keeps its digits in float32.
+    """
+    table = log_masses(g, bins).T
+    return table - table.mean(-1, keepdim=True)
+
+
+def find_peak(masses: Tensor, table: Tensor, points: int) -> Tensor:
+    """The g that maximises sum_j masses_j log m_j(g): (..., bins), (bins, K) -> (...), not yet wrapped or clamped."""
+    scores = masses @ table
+    best = scores[..., RADIUS:-RADIUS].argmax(-1, keepdim=True)
+    stencil = torch.arange(2 * RADIUS + 1, device=masses.device)
+    near = scores.gather(-1, best + stencil)
+    slope, curvature = _derivatives(near - near[..., RADIUS : RADIUS + 1])
+    x = torch.zeros_like(best, dtype=masses.dtype)
+    for _ in range(NEWTON_STEPS):
+        # All but the last step are found, not differentiated: at a root one step carries the whole gradient.
+        x = _newton_step(x.detach(), slope, curvature)
+    return ((best + x) / points).squeeze(-1)
+
+
+def _derivatives(near: Tensor) -> tuple[Tensor, Tensor]:
+    """Coefficients, lowest first, of the first and second derivative of the polynomial through `near`."""
+    degree = 2 * RADIUS
+    at = torch.arange(-RADIUS, RADIUS + 1, dtype=torch.float64, device="cpu")
+    powers = torch.arange(degree + 1, dtype=torch.float64, device="cpu")
+    coefficients = near @ torch.linalg.inv(at.unsqueeze(-1) ** powers).T.to(near)
+    slope = coefficients[..., 1:] * powers[1:].to(near)
+    curvature = slope[..., 1:] * powers[1:-1].to(near)
+    return slope, curvature
+
+
+def _newton_step(x: Tensor, slope: Tensor, curvature: Tensor) -> Tensor:
+    powers = x ** torch.arange(slope.shape[-1], dtype=x.dtype, device=x.device)
+    s = (slope * powers).sum(-1, keepdim=True)
+    # Where the likelihood is flat the peak stays on the grid instead of becoming 0 / 0.
+    c = (curvature * powers[..., :-1]).sum(-1, keepdim=True).clamp(max=-(torch.finfo(x.dtype).eps ** 2))
+    return (x - s / c).clamp(-1, 1)
