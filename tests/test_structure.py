@@ -10,7 +10,7 @@ PACKAGE = Path(__file__).parents[1] / "duet"
 # Lowest first. A room may import rooms of a lower level, and itself.
 LEVELS = [
     {"groups", "representation", "objectives"},
-    {"networks"},
+    {"networks", "actions", "checkpoint"},
     {"methods", "data"},
     {"experiment"},
     {"artifact"},

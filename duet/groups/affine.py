@@ -40,9 +40,9 @@ def from_entries(xx: Tensor, xy: Tensor, x: Tensor, yx: Tensor, yy: Tensor, y: T
 
 def compose(first: Tensor, then: Tensor) -> Tensor:
     """The map `then` applied to the result of the map `first`: (B,2,3), (B,2,3) -> (B,2,3)."""
-    linear = then[:, :, :2] @ first[:, :, :2]
-    offset = then[:, :, :2] @ first[:, :, 2:] + then[:, :, 2:]
-    return torch.cat([linear, offset], dim=2)
+    # Written out, since a matrix product would lose precision under autocast.
+    product = then[:, :, 0:1] * first[:, 0:1] + then[:, :, 1:2] * first[:, 1:2]
+    return product + torch.cat([torch.zeros_like(then[:, :, :2]), then[:, :, 2:]], dim=2)
 
 
 def resample(images: Tensor, maps: Sequence[Affine], size: tuple[int, int]) -> Tensor:

@@ -31,15 +31,26 @@ class Backbone(nn.Module):
         self.body = body
         self.map = nn.Identity() if self.dim == width else nn.Linear(width, self.dim, bias=False)
         self.norm = nn.BatchNorm1d(self.dim)
+        self.register_buffer("mean", torch.zeros(channels, 1, 1))
+        self.register_buffer("std", torch.ones(channels, 1, 1))
         self._format = torch.channels_last if channels_last else torch.contiguous_format
         self.to(memory_format=self._format)  # type: ignore[call-overload]
+
+    mean: Tensor
+    std: Tensor
+
+    def normalise_by(self, mean: Tensor, std: Tensor) -> None:
+        """Subtract `mean` (channels,) from every image and divide by `std` (channels,), from now on."""
+        self.mean.copy_(mean.view(-1, 1, 1))
+        self.std.copy_(std.view(-1, 1, 1))
 
     def forward(self, images: Tensor) -> Tensor:
         """(B, channels, H, W) -> (B, dim)"""
         if images.ndim != 4 or images.shape[1] != self.channels:
             expected = f"(B, {self.channels}, H, W)"
             raise ValueError(f"this encoder takes images {expected}, got {tuple(images.shape)}")
-        features = self.body(images.contiguous(memory_format=self._format))
+        images = ((images - self.mean) / self.std).contiguous(memory_format=self._format)
+        features = self.body(images)
         return self.norm(self.map(features))  # type: ignore[no-any-return]
 
 

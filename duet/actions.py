@@ -1,0 +1,37 @@
+"""The fitted action of an encoder: T learned from pairs of transformed images, without labels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import torch
+from torch import Tensor
+
+from .groups import Group
+from .groups.group import as_float
+from .representation import FittedAction
+
+Features = Callable[[Tensor], Tensor]
+
+
+def fit_action(
+    features: Features, images: Tensor, group: Group, pairs: int = 12_000, seed: int = 0, batch: int = 512
+) -> FittedAction:
+    """Fit T_by with f(tau_b x) = T_(b - a) f(tau_a x) on random pairs of images (N,C,H,W) transformed by a and b."""
+    parts = list(transformed_pairs(features, images, group, pairs, seed, batch))
+    z_from, z_to, by = (torch.cat(column) for column in zip(*parts, strict=True))
+    return FittedAction.fit(z_from, z_to, by, group.cyclic, elements=group.elements)
+
+
+def transformed_pairs(
+    features: Features, images: Tensor, group: Group, pairs: int, seed: int, batch: int = 512
+) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+    """Features of random images under two random elements each, and by = b - a: (n,D), (n,D), (n,)."""
+    generator = torch.Generator().manual_seed(seed)
+    # Every image as often as any other, give or take one.
+    order = torch.cat([torch.randperm(len(images), generator=generator) for _ in range(-(-pairs // len(images)))])
+    for rows in torch.split(order[:pairs], batch):
+        chosen = as_float(images[rows])
+        a, b = group.sample(len(rows), generator), group.sample(len(rows), generator)
+        # No nuisance: two crops of one image at different places would not be images of each other.
+        yield features(group.apply(chosen, a)), features(group.apply(chosen, b)), b - a

@@ -1,0 +1,96 @@
+"""The features of a batch of images, with everything that can be read off them and done to them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from .action import act, recover, shift
+from .fitted import FittedAction
+from .layout import Axis, Layout
+from .target import Estimate
+
+ActionKind = Literal["prescribed", "fitted"]
+
+
+@dataclass(frozen=True)
+class Representation:
+    """Features `flat` (B, D) in a layout; `fitted` holds the fitted action of every group, by name.
+
+    `relative` says that the model was trained on differences: recovered g then have no common origin.
+    """
+
+    flat: Tensor
+    layout: Layout
+    fitted: Mapping[str, FittedAction] = field(default_factory=dict)
+    relative: bool = False
+
+    def __len__(self) -> int:
+        return len(self.flat)
+
+    def __getitem__(self, rows: int | slice | Tensor) -> Representation:
+        """Some of the images; a single number keeps the batch axis."""
+        return self._with(self.flat[rows : rows + 1 or None] if isinstance(rows, int) else self.flat[rows])
+
+    @property
+    def content(self) -> Tensor:
+        """What does not depend on g: (B, C)."""
+        return self.layout.content(self.flat)
+
+    def marginal(self, axis: str | Axis | None = None) -> Tensor:
+        """P(g|x) over the bins of an axis: (B, bins)."""
+        return self.layout.group_logits(self.flat, self._axis(axis)).softmax(dim=1)
+
+    def recover(self, axis: str | Axis | None = None) -> Estimate:
+        """g of every image and its spread, both in units of g."""
+        return recover(self.flat, self.layout, self._axis(axis))
+
+    def act(
+        self, axis: str | Axis | None = None, *, to: float | Tensor, action: ActionKind = "prescribed"
+    ) -> Representation:
+        """The features as if the images had the element `to`."""
+        if self.relative:
+            raise ValueError("this model knows differences only, so there is no absolute element to go to; use shift")
+        own = self._axis(axis)
+        if action == "prescribed":
+            return self._with(act(self.flat, self.layout, own, to))
+        by = torch.as_tensor(to, dtype=self.flat.dtype, device=self.flat.device) - self.recover(own).g
+        return self.shift(own, by=by, action=action)
+
+    def shift(
+        self, axis: str | Axis | None = None, *, by: float | Tensor, action: ActionKind = "prescribed"
+    ) -> Representation:
+        """The features as if the images were transformed by `by` more; "fitted" serves models without a table too."""
+        if action == "prescribed":
+            return self._with(shift(self.flat, self.layout, self._axis(axis), by))
+        if action != "fitted":
+            raise ValueError(f"action must be 'prescribed' or 'fitted', not {action!r}")
+        name = axis.name if isinstance(axis, Axis) else axis or next(iter(self.fitted), "")
+        if name not in self.fitted:
+            known = ", ".join(self.fitted) or "none"
+            raise ValueError(f"no fitted action of {name!r}; this model has {known}")
+        steps = torch.as_tensor(by, dtype=self.flat.dtype, device=self.flat.device).expand(len(self.flat))
+        return self._with(self.fitted[name](self.flat, steps))
+
+    def to(self, *args: Any, **kwargs: Any) -> Representation:
+        """The features on another device or in another precision."""
+        return self._with(self.flat.to(*args, **kwargs))
+
+    def numpy(self) -> Any:
+        """The flat features as a NumPy array (B, D)."""
+        return self.flat.detach().cpu().numpy()
+
+    def _axis(self, axis: str | Axis | None) -> Axis:
+        if axis is None:
+            if len(self.layout.axes) != 1:
+                names = ", ".join(own.name for own in self.layout.axes) or "none"
+                raise ValueError(f"say which axis; this model has {names}")
+            return self.layout.axes[0]
+        return self.layout.find(axis)
+
+    def _with(self, flat: Tensor) -> Representation:
+        return Representation(flat, self.layout, self.fitted, self.relative)
