@@ -3,26 +3,182 @@
 from __future__ import annotations
 
 import argparse
+import difflib
+import logging
 import sys
 from pathlib import Path
+from typing import Any, NoReturn
+
+SECTIONS = {
+    "what is trained": ("method", "group", "data"),
+    "DUET": ("weight", "reference", "layout", "bins", "sigma", "target", "temperature"),
+    "views": ("stack", "area", "corners"),
+    "network": ("encoder", "dim", "projector"),
+    "training": (
+        *("epochs", "batch_size", "accumulate", "optimizer", "lr", "betas", "weight_decay", "warmup_epochs"),
+        *("seed", "action_pairs"),
+    ),
+    "images": ("subset", "image_size", "channels", "normalize", "storage"),
+    "machine": ("precision", "compile", "devices", "nodes", "strategy", "sync_batchnorm"),
+}
+
+TRAIN = """Train an encoder and leave a run's folder: config.yaml, metrics.csv, checkpoints/, model/.
+
+  duet train --preset cpu --data cifar10 --group rot360 --method duet --weight 100
+  duet train --preset cpu --data photos/ --image-size 32 --group rot360 hue --layout concatenated
+  duet train --resume runs/duet-rot360-cifar10
+
+A flag beats --config, which beats --preset. --print-config shows what would run."""
+
+
+class Parser(argparse.ArgumentParser):
+    """Mistakes end with one line on standard error and exit code 2."""
+
+    def error(self, message: str) -> NoReturn:
+        """Print the line and leave."""
+        self.exit(2, f"{self.prog}: {message}; see {self.prog} --help\n")
+
+    def parse_strictly(self, arguments: list[str]) -> argparse.Namespace:
+        """Parse; an unknown option is answered with the nearest known one."""
+        args, unknown = self.parse_known_args(arguments)
+        if unknown:
+            parser: Parser = getattr(args, "parser", self)
+            flags = [flag for action in parser._actions for flag in action.option_strings if flag.startswith("--")]
+            near = difflib.get_close_matches(unknown[0].split("=")[0], flags, n=1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            parser.exit(2, f"{parser.prog}: unknown option {unknown[0]}{hint}\n")
+        return args
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the command; a user's mistake ends with one line on standard error and exit code 2."""
-    parser = argparse.ArgumentParser(prog="duet", description="Structured, approximately equivariant image features.")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    demo = commands.add_parser("demo", help="draw every group's action on a photograph")
-    demo.add_argument("--out", type=Path, default=Path("runs/demo"), help="folder of the picture (%(default)s)")
-    args = parser.parse_args(arguments)
+    parser = Parser(prog="duet", description="Image features that keep a transformation's parameter in view.")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=Parser)
+    arguments = sys.argv[1:] if arguments is None else arguments
+    # The options of a command are read from the library's own types: only its own command waits for that.
+    _add_train(commands, whole="train" in arguments[:1])
+    _add_demo(commands)
+    args = parser.parse_strictly(arguments)
+    logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
+    for chatty in ("httpx", "datasets", "fsspec", "urllib3", "huggingface_hub"):
+        logging.getLogger(chatty).setLevel(logging.WARNING)
     try:
-        _demo(args.out)
+        return int(args.run(args) or 0)
     except (ValueError, OSError) as error:
-        print(f"duet: {error}", file=sys.stderr)
+        print(f"duet: {' '.join(str(error).split())}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        print("duet: stopped", file=sys.stderr)
+        return 130
+
+
+def _add_train(commands: Any, whole: bool) -> None:
+    parser = commands.add_parser(
+        "train",
+        help="train DUET, SimCLR or ESSL",
+        description=TRAIN,
+        usage="duet train [--preset NAME] [--data DATA] [--group GROUP ...] [--out DIR] [option ...]",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.set_defaults(run=_train, parser=parser)
+    parser.add_argument("--preset", metavar="NAME", help="a shipped recipe: demo, cpu, paper, paper-full-stack")
+    parser.add_argument(
+        "--config", type=Path, metavar="FILE", help="YAML with the keys below, such as a run's config.yaml"
+    )
+    parser.add_argument("--out", type=Path, metavar="DIR", help="the run's folder (default: runs/METHOD-GROUP-DATA)")
+    parser.add_argument("--resume", type=Path, metavar="RUN", help="go on with a run that was stopped")
+    parser.add_argument(
+        "--print-config", "--print_config", action="store_true", help="show the configuration and leave"
+    )
+    parser.add_argument("--track", choices=("tensorboard", "wandb"), help="also log there (extra `track`)")
+    parser.add_argument(
+        "--checkpoint-every", type=int, metavar="STEPS", help="default: after an epoch, at most every ten seconds"
+    )
+    if not whole:
+        return
+    from .experiment import Experiment, choices
+
+    known, allowed = Experiment.__dataclass_fields__, choices()
+    for title, names in SECTIONS.items():
+        section = parser.add_argument_group(title)
+        for name in names:
+            default = known[name].default
+            shown = " ".join(map(str, default)) if isinstance(default, tuple) else default
+            meaning = known[name].metadata["help"] + ("" if default is None else f" [{shown}]")
+            flag = "--" + name.replace("_", "-")
+            if isinstance(default, bool):
+                section.add_argument(flag, action=argparse.BooleanOptionalAction, default=None, help=meaning)
+            else:
+                several = "+" if isinstance(default, tuple) else None
+                words = "|".join(str(word) for word in allowed.get(name, ()) if word is not None)
+                section.add_argument(flag, nargs=several, default=None, metavar=words or name.upper(), help=meaning)
+
+
+def _train(args: argparse.Namespace) -> int:
+    from .experiment import dump, from_dict, preset, read
+
+    options = {"track": args.track, "checkpoint_every": args.checkpoint_every}
+    given = {name: getattr(args, name) for names in SECTIONS.values() for name in names}
+    given = {name: value for name, value in given.items() if value is not None}
+    if args.resume is not None:
+        if given or args.preset or args.config or args.out:
+            raise ValueError("--resume takes the run's own configuration; give no other option with it")
+        return _resume(args.resume, options)
+    recipe = preset(args.preset) if args.preset else {}
+    filed = read(args.config) if args.config else {}
+    experiment = from_dict({**recipe, **filed, **given})
+    if args.print_config:
+        print(dump(experiment), end="")
+        return 0
+    from .pretraining import Stopped, pretrain
+
+    run = args.out or _free(Path("runs") / experiment.name)
+    if (run / "config.yaml").exists():
+        raise ValueError(f"{run} holds a run already; go on with --resume {run}, or choose another --out")
+    try:
+        pretrain(experiment, run, **options)
+    except Stopped as stopped:
+        print(f"duet: {stopped}", file=sys.stderr)
+        return 130
+    _say_done(run)
     return 0
 
 
-def _demo(out: Path) -> None:
+def _resume(run: Path, options: dict[str, Any]) -> int:
+    from .pretraining import Stopped, resume
+
+    try:
+        if not resume(run, **options):
+            print(f"{run} is finished: its model is in {run / 'model'}")
+            return 0
+    except Stopped as stopped:
+        print(f"duet: {stopped}", file=sys.stderr)
+        return 130
+    _say_done(run)
+    return 0
+
+
+def _say_done(run: Path) -> None:
+    print(f"The model is in {run / 'model'}: duet.load({str(run)!r})")
+
+
+def _free(folder: Path) -> Path:
+    """The folder, or the first of folder-2, folder-3, ... that is not taken."""
+    taken, number = folder, 1
+    while taken.exists():
+        number += 1
+        taken = folder.with_name(f"{folder.name}-{number}")
+    return taken
+
+
+def _add_demo(commands: Any) -> None:
+    parser = commands.add_parser("demo", help="train on digits, evaluate, and draw what was learned")
+    parser.set_defaults(run=_demo, parser=parser)
+    parser.add_argument("--out", type=Path, default=Path("runs/demo"), help="folder (default: %(default)s)")
+
+
+def _demo(args: argparse.Namespace) -> int:
     import torch
     from sklearn.datasets import load_sample_image
 
@@ -30,7 +186,8 @@ def _demo(out: Path) -> None:
 
     photograph = torch.from_numpy(load_sample_image("china.jpg").copy())[20:420, 130:530].permute(2, 0, 1)
     image = torch.nn.functional.adaptive_avg_pool2d(photograph.float() / 255, 96)
-    out.mkdir(parents=True, exist_ok=True)
-    path = out / "actions.png"
+    args.out.mkdir(parents=True, exist_ok=True)
+    path = args.out / "actions.png"
     draw_actions(image).savefig(path, dpi=110)
     print(f"What each group does to an image: {path}")
+    return 0

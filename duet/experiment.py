@@ -75,7 +75,7 @@ class Experiment:
     sync_batchnorm: bool = option(False, "batch statistics over all processes")
 
     def __post_init__(self) -> None:
-        for name, allowed in _choices().items():
+        for name, allowed in choices().items():
             value = getattr(self, name)
             if value not in allowed:
                 known = ", ".join(str(a) for a in allowed if a is not None)
@@ -168,8 +168,8 @@ def dump(experiment: Experiment) -> str:
     lines = []
     for entry in fields(experiment):
         value = experiment.to_dict()[entry.name]
-        text = yaml.safe_dump({entry.name: value}, default_flow_style=None, allow_unicode=True, width=1000).rstrip()
-        lines.append(f"{text}  # {entry.metadata['help']}")
+        text = yaml.safe_dump([value], default_flow_style=True, allow_unicode=True, width=10_000).strip()[1:-1]
+        lines.append(f"{entry.name}: {text}  # {entry.metadata['help']}")
     return "\n".join(lines) + "\n"
 
 
@@ -245,7 +245,8 @@ def _content_width(layout: Layout) -> int:
     return int(layout.content(torch.zeros(1, layout.dim)).shape[1])
 
 
-def _choices() -> dict[str, tuple[Any, ...]]:
+def choices() -> dict[str, tuple[Any, ...]]:
+    """The values that a field may have, for those with a list of them; None among them when it may be left out."""
     found = {}
     for name, hint in get_type_hints(Experiment).items():
         parts = [hint] if get_origin(hint) is Literal else [p for p in get_args(hint) if get_origin(p) is Literal]
@@ -289,4 +290,4 @@ _NAMES = {int: "a whole number", float: "a number", bool: "true or false", str: 
 
 def _near(word: str, words: list[str]) -> str:
     near = difflib.get_close_matches(word, words, n=1)
-    return f"; did you mean {near[0]!r}?" if near else ""
+    return f" (did you mean {near[0]!r}?)" if near else ""
