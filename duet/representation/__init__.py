@@ -1,6 +1,8 @@
 """The feature side: pure functions on (B, dim) tensors that know bins and nothing of pixels."""
 
 from .action import act, recover, shift
+from .bound import equivariance_bound, lipschitz_action
+from .fitted import FittedAction
 from .layout import Axis, Concatenated, Flat, Joint, Layout, Table, layout_from_dict
 from .target import Estimate, Gaussian, Target, VonMises, difference, target_from_dict
 
@@ -8,6 +10,7 @@ __all__ = [
     "Axis",
     "Concatenated",
     "Estimate",
+    "FittedAction",
     "Flat",
     "Gaussian",
     "Joint",
@@ -17,7 +20,9 @@ __all__ = [
     "VonMises",
     "act",
     "difference",
+    "equivariance_bound",
     "layout_from_dict",
+    "lipschitz_action",
     "recover",
     "shift",
     "target_from_dict",

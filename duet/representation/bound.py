@@ -1,0 +1,61 @@
+"""How far a trained encoder can be from equivariance at an element it has not seen (Appendix A)."""
+
+import torch
+from torch import Tensor
+
+from .target import Gaussian, Target
+
+
+def lipschitz_action(target: Target, bins: int) -> float:
+    """sup over g and j of |d/dg (log Q_j - mean_k log Q_k)|: the Lipschitz constant of g -> T_g z, infinity norm."""
+    if bins < 2:
+        raise ValueError(f"the action needs at least 2 bins, not {bins}")
+    return _gaussian_constant(target.sigma, bins) if isinstance(target, Gaussian) else _supremum(target, bins)
+
+
+def equivariance_bound(
+    lipschitz_f: float | Tensor,
+    lipschitz_tau: float | Tensor,
+    lipschitz_action: float | Tensor,
+    g: float | Tensor,
+    seen: Tensor,
+    cyclic: bool = False,
+) -> Tensor:
+    """|f(tau_g x) - T_g f(x)| <= (L_f L_tau + L_T) min_i |g - g_i|: g (B,) or a number, seen (M,) -> (B,) or ()."""
+    seen = torch.as_tensor(seen)
+    if seen.numel() == 0:
+        raise ValueError("the bound needs at least one seen element")
+    g = torch.as_tensor(g, dtype=torch.promote_types(seen.dtype, torch.float32), device=seen.device)
+    away = g.unsqueeze(-1) - seen.flatten()
+    distance = (away - away.round() if cyclic else away).abs().amin(-1)
+    return (lipschitz_f * lipschitz_tau + lipschitz_action) * distance
+
+
+def _gaussian_constant(sigma: float, bins: int) -> float:
+    """h_(G-1)(0) - mean_i h_i(0), h_i = d/dg log of bin i's integral = (phi(a_i) - phi(b_i)) / (sigma DeltaPhi_i)."""
+    edges = torch.arange(bins + 1, dtype=torch.float64) / (bins * sigma)
+    lower, upper = edges[:-1], edges[1:]
+    # phi(a) / DeltaPhi by erfcx(x) = exp(x^2) erfc(x), so that nothing underflows in the far bins; then
+    # phi(b) = phi(a) exp((a^2 - b^2) / 2).
+    decay = torch.exp((lower - upper) * (lower + upper) / 2)
+    mills = torch.special.erfcx(torch.stack([lower, upper]) * 0.5**0.5) * (torch.pi / 2) ** 0.5
+    h = (1 - decay) / (sigma * (mills[0] - decay * mills[1]))
+    return float(h[-1] - h.mean())
+
+
+def _supremum(target: Target, bins: int, points: int = 1024) -> float:
+    """The same by search: over everything, then between the neighbours of the best g."""
+    # All bins of the circle are alike and mirror-symmetric, so half a bin of g shows everything.
+    low, high = 0.0, 0.5 / bins if target.cyclic else 1.0
+
+    def centred(g: Tensor) -> Tensor:
+        log_masses = target.log_masses(g, bins)
+        return log_masses - log_masses.mean(-1, keepdim=True)
+
+    for _ in range(2):
+        g = torch.linspace(low, high, points, dtype=torch.float64)
+        slope: Tensor = torch.func.jvp(centred, (g,), (torch.ones_like(g),))[1]
+        largest = slope.abs().amax(-1)
+        best, step = float(g[largest.argmax()]), (high - low) / (points - 1)
+        low, high = max(low, best - step), min(high, best + step)
+    return float(largest.max())

@@ -1,0 +1,204 @@
+"""FittedAction: a linear action of g on the features of any encoder, fitted in closed form to pairs, without labels."""
+
+import math
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+MATRIX_BYTES = 2_000_000_000  # the largest matrix of normal equations that a fit may make
+CHUNK_BYTES = 64_000_000  # the regressors of the pairs are made this many bytes at a time
+
+
+class FittedAction(nn.Module):
+    """T_by z = sum_k phi_k(by) W_k [s, 1], s the standardised z; phi is Fourier, polynomial or one per element.
+
+    Buffers only: `state_dict` holds all of it and `from_state_dict` rebuilds it.
+    """
+
+    mean: Tensor  # (D,)
+    scale: Tensor  # (D,)
+    weight: Tensor  # (K, D + 1, D), the constant's row last
+    differences: Tensor  # (K,) differences of a finite group's elements; empty for a continuous group
+    circle: Tensor  # (), bool
+
+    def __init__(self, mean: Tensor, scale: Tensor, weight: Tensor, differences: Tensor, circle: Tensor) -> None:
+        super().__init__()
+        self.register_buffer("mean", mean)
+        self.register_buffer("scale", scale)
+        self.register_buffer("weight", weight)
+        self.register_buffer("differences", differences)
+        self.register_buffer("circle", circle)
+        self.cyclic = bool(circle)
+
+    @classmethod
+    def from_state_dict(cls, state: dict[str, Tensor]) -> "FittedAction":
+        """The action whose `state_dict` this is."""
+        return cls(**{name: state[name] for name in ("mean", "scale", "weight", "differences", "circle")})
+
+    @classmethod
+    def fit(
+        cls,
+        z_from: Tensor,
+        z_to: Tensor,
+        by: Tensor,
+        cyclic: bool,
+        order: int = 3,
+        elements: Sequence[float] | None = None,
+        ridge: float = 1e-6,
+    ) -> "FittedAction":
+        """Ridge regression of f(tau_b x) on f(tau_a x), given by = b - a: (N, D), (N, D), (N,) -> FittedAction.
+
+        `order` is the highest frequency on the circle, the degree on the interval. With `elements`, the g of a finite
+        group, there is one matrix for each difference of two of them. `ridge` is in units of the regressors' mean
+        square and pulls towards the identity: where the data say nothing, nothing moves.
+        """
+        _check_pairs(z_from, z_to, by)
+        if order < 0 or ridge < 0:
+            raise ValueError(f"order and ridge must not be negative, not {order} and {ridge}")
+        device = torch.device("cpu") if z_from.device.type == "mps" else z_from.device  # the fit needs float64
+        z_from, z_to, by = z_from.detach().to(device), z_to.detach().to(device), by.detach().to(device, torch.float64)
+        mean, scale = _moments(z_from, z_to)
+        dim = len(mean)
+        differences = _differences(elements, cyclic).to(device)
+        if elements is None:
+            order = _affordable_order(order, dim, cyclic)
+            parts = [torch.arange(len(by), device=device)]
+        else:
+            order = 0  # one constant matrix for the pairs of each difference
+            nearest = _nearest(by, differences, cyclic)
+            parts = [(nearest == k).nonzero().squeeze(-1) for k in range(len(differences))]
+        terms = _terms(order, cyclic)
+
+        def solve(part: Tensor) -> Tensor:
+            """The weights (K, D + 1, D) that best fit these pairs."""
+            width = terms * (dim + 1)
+            gram = torch.zeros(width, width, dtype=torch.float64, device=device)
+            moment = torch.zeros(width, dim, dtype=torch.float64, device=device)
+            for rows in torch.split(part, max(1, CHUNK_BYTES // (8 * width))):
+                s, t = (_standardise(z[rows].to(torch.float64), mean, scale) for z in (z_from, z_to))
+                x = _regressors(s, _basis(by[rows], terms, cyclic))
+                gram.addmm_(x.T, x)
+                moment.addmm_(x.T, t - s)
+            weight = _ridge_solution(gram, moment, ridge).reshape(terms, dim + 1, dim)
+            weight[0, :dim] += torch.eye(dim, dtype=torch.float64, device=device)  # T - 1 was fitted
+            return weight
+
+        return cls(mean, scale, torch.cat([solve(part) for part in parts]), differences, torch.tensor(cyclic))
+
+    def forward(self, z: Tensor, by: float | Tensor) -> Tensor:
+        """T_by z: (B, D), (B,) -> (B, D), in the type of z. A finite group takes its nearest difference to `by`."""
+        dtype = self.weight.dtype
+        amount = torch.as_tensor(by, dtype=dtype, device=z.device).expand(len(z))
+        with torch.autocast(z.device.type, enabled=False):
+            s = _standardise(z.to(dtype), self.mean, self.scale)
+            x = _regressors(s, self._phi(amount))
+            moved: Tensor = x @ self.weight.flatten(0, 1) * self.scale + self.mean
+        return moved.to(z.dtype)
+
+    def law_error(self, z: Tensor, a: float | Tensor, b: float | Tensor) -> Tensor:
+        """mean of |T_a T_b z - T_(a + b) z| / |z|: (B, D), (B,), (B,) -> ()."""
+        error = self(self(z, b), a) - self(z, a + b)
+        size = torch.linalg.vector_norm(z, dim=-1).clamp(min=torch.finfo(z.dtype).tiny)
+        ratio: Tensor = torch.linalg.vector_norm(error, dim=-1) / size
+        return ratio.mean()
+
+    def _phi(self, by: Tensor) -> Tensor:
+        if len(self.differences):
+            nearest = _nearest(by, self.differences.to(by.dtype), self.cyclic)
+            return nn.functional.one_hot(nearest, len(self.differences)).to(by.dtype)
+        return _basis(by, len(self.weight), self.cyclic)
+
+    def _load_from_state_dict(self, *arguments: Any, **options: Any) -> None:
+        super()._load_from_state_dict(*arguments, **options)
+        self.cyclic = bool(self.circle)
+
+
+def _terms(order: int, cyclic: bool) -> int:
+    return 2 * order + 1 if cyclic else order + 1
+
+
+def _basis(by: Tensor, terms: int, cyclic: bool) -> Tensor:
+    """1, cos 2 pi k by, sin 2 pi k by for k = 1, 2, ... on the circle; by^k on the interval: (N,) -> (N, terms)."""
+    if not cyclic:
+        return by.unsqueeze(-1) ** torch.arange(terms, dtype=by.dtype, device=by.device)
+    angles = 2 * math.pi * by.unsqueeze(-1) * torch.arange(1, terms // 2 + 1, dtype=by.dtype, device=by.device)
+    return torch.cat([torch.ones_like(by).unsqueeze(-1), angles.cos(), angles.sin()], -1)
+
+
+def _regressors(s: Tensor, phi: Tensor) -> Tensor:
+    """phi_k [s, 1]_d, the constant last: (N, D), (N, K) -> (N, K (D + 1))."""
+    affine = torch.cat([s, torch.ones_like(s[:, :1])], -1)
+    return (phi.unsqueeze(-1) * affine.unsqueeze(1)).flatten(1)
+
+
+def _standardise(z: Tensor, mean: Tensor, scale: Tensor) -> Tensor:
+    return (z - mean) / scale
+
+
+def _moments(z_from: Tensor, z_to: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean and standard deviation of the features, in float64, without a float64 copy of them."""
+    mean = (z_from.mean(0, dtype=torch.float64) + z_to.mean(0, dtype=torch.float64)) / 2
+    square = torch.zeros_like(mean)
+    for z in (z_from, z_to):
+        for rows in torch.split(z, max(1, CHUNK_BYTES // (8 * z.shape[1]))):
+            square += (rows.to(torch.float64) - mean).square().sum(0)
+    deviation = (square / (2 * len(z_from))).sqrt()
+    # A feature that does not vary has nothing but rounding to standardise.
+    varies = deviation > 1e-6 * (mean.abs() + deviation.max())
+    return mean, torch.where(varies, deviation, torch.ones_like(deviation))
+
+
+def _ridge_solution(gram: Tensor, moment: Tensor, ridge: float) -> Tensor:
+    """(gram + ridge * mean diagonal)^-1 moment, by Cholesky; more ridge where rounding leaves no positive matrix."""
+    level = float(gram.diagonal().mean())
+    if level == 0:  # no pairs
+        return torch.zeros_like(moment)
+    if not math.isfinite(level):
+        raise ValueError("the features hold NaN or infinity")
+    strength, added = max(ridge, len(gram) * torch.finfo(gram.dtype).eps), 0.0
+    while True:
+        gram.diagonal().add_((strength - added) * level)
+        factor, info = torch.linalg.cholesky_ex(gram)
+        if int(info) == 0:
+            return torch.cholesky_solve(moment, factor)
+        strength, added = 10 * strength, strength
+
+
+def _affordable_order(order: int, dim: int, cyclic: bool) -> int:
+    wanted = order
+    while order > 0 and 8 * (_terms(order, cyclic) * (dim + 1)) ** 2 > MATRIX_BYTES:
+        order -= 1
+    if order < wanted:
+        warnings.warn(
+            f"order {wanted} with {dim} features needs a matrix of more than {MATRIX_BYTES / 1e9:.1f} GB; "
+            f"fitting order {order}",
+            stacklevel=3,
+        )
+    return order
+
+
+def _differences(elements: Sequence[float] | None, cyclic: bool) -> Tensor:
+    """The distinct b - a of a finite group, modulo 1 on the circle: (K,); empty for a continuous group."""
+    e = torch.tensor(list(elements or ()), dtype=torch.float64)
+    if elements is not None and not len(e):
+        raise ValueError("a finite group has at least one element")
+    d = (e.unsqueeze(0) - e.unsqueeze(1)).flatten().round(decimals=6)
+    distinct: Tensor = torch.unique(d.remainder(1) if cyclic else d)
+    return distinct
+
+
+def _nearest(by: Tensor, differences: Tensor, cyclic: bool) -> Tensor:
+    """Index of the nearest difference: (N,), (K,) -> (N,)."""
+    away: Tensor = by.unsqueeze(-1) - differences
+    if cyclic:
+        away = away - away.round()
+    return away.abs().argmin(-1)
+
+
+def _check_pairs(z_from: Tensor, z_to: Tensor, by: Tensor) -> None:
+    if z_from.ndim != 2 or z_from.shape != z_to.shape or by.shape != z_from.shape[:1] or not len(by):
+        shapes = ", ".join(str(tuple(tensor.shape)) for tensor in (z_from, z_to, by))
+        raise ValueError(f"pairs are (N, D), (N, D) and (N,) with N > 0, not {shapes}")
