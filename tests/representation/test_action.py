@@ -101,7 +101,11 @@ def test_beta_sets_the_mean_logit_of_each_sample():
     beta = torch.tensor([1.0, -2.0, 0.5], dtype=torch.float64)
     moved = act(z, layout, "a", 0.3, beta=beta)
     near(layout.group_logits(moved, "a").mean(-1), beta, 1e-12)
-    near(layout.group_logits(moved, "a").softmax(-1), layout.group_logits(act(z, layout, "a", 0.3), "a").softmax(-1), 1e-12)
+    near(
+        layout.group_logits(moved, "a").softmax(-1),
+        layout.group_logits(act(z, layout, "a", 0.3), "a").softmax(-1),
+        1e-12,
+    )
     near(layout.group_logits(act(z, layout, "a", 0.3, beta=2.0), "a").mean(-1), torch.full((3,), 2.0).double(), 1e-12)
 
 

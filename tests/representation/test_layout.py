@@ -8,7 +8,14 @@ import torch
 from duet.representation import Axis, Concatenated, Flat, Gaussian, Joint, Table, VonMises, layout_from_dict
 
 A, B = Axis("angle", 8, VonMises(0.2)), Axis("light", 5, Gaussian(0.3))
-LAYOUTS = [Table(6, A), Table(6, B), Joint(6, [A, B]), Joint(6, [B, A]), Concatenated(6, [A, B]), Concatenated(3, [B, A])]
+LAYOUTS = [
+    Table(6, A),
+    Table(6, B),
+    Joint(6, [A, B]),
+    Joint(6, [B, A]),
+    Concatenated(6, [A, B]),
+    Concatenated(3, [B, A]),
+]
 
 
 def features(layout, rows=4, dtype=torch.float64):
@@ -86,7 +93,9 @@ def test_dimensions_that_do_not_divide_are_refused_with_the_nearest_that_do():
     assert Table.from_dim(512, A) == Table(64, A)
     assert Joint.from_dim(240, [A, B]) == Joint(6, [A, B])
     assert Concatenated.from_dim(78, [A, B]) == Concatenated(6, [A, B])
-    with pytest.raises(ValueError, match=r"510 features do not divide into 8 columns; the nearest that do: \[504, 512\]"):
+    with pytest.raises(
+        ValueError, match=r"510 features do not divide into 8 columns; the nearest that do: \[504, 512\]"
+    ):
         Table.from_dim(510, A)
     with pytest.raises(ValueError, match=r"40 columns; the nearest that do: \[480, 520\]"):
         Joint.from_dim(512, [A, B])
