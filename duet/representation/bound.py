@@ -47,15 +47,21 @@ def _supremum(target: Target, bins: int, points: int = 1024) -> float:
     """The same by search: over everything, then between the neighbours of the best g."""
     # All bins of the circle are alike and mirror-symmetric, so half a bin of g shows everything.
     low, high = 0.0, 0.5 / bins if target.cyclic else 1.0
-
-    def centred(g: Tensor) -> Tensor:
-        log_masses = target.log_masses(g, bins)
-        return log_masses - log_masses.mean(-1, keepdim=True)
-
     for _ in range(2):
         g = torch.linspace(low, high, points, dtype=torch.float64)
-        slope: Tensor = torch.func.jvp(centred, (g,), (torch.ones_like(g),))[1]
-        largest = slope.abs().amax(-1)
+        slope = _slope(target, bins, g)
+        largest = (slope - slope.mean(-1, keepdim=True)).abs().amax(-1)
         best, step = float(g[largest.argmax()]), (high - low) / (points - 1)
         low, high = max(low, best - step), min(high, best + step)
     return float(largest.max())
+
+
+def _slope(target: Target, bins: int, g: Tensor) -> Tensor:
+    """d/dg log Q_j(g): (K,) -> (K, bins)."""
+    with torch.enable_grad():
+        g = g.detach().requires_grad_()
+        weights = torch.ones(len(g), bins, dtype=g.dtype, device=g.device, requires_grad=True)
+        # Linear in the weights, so differentiating it once more by them gives every column in one pass.
+        (combined,) = torch.autograd.grad((weights * target.log_masses(g, bins)).sum(), g, create_graph=True)
+        (slope,) = torch.autograd.grad(combined.sum(), weights)
+    return slope

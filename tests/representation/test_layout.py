@@ -93,9 +93,7 @@ def test_dimensions_that_do_not_divide_are_refused_with_the_nearest_that_do():
     assert Table.from_dim(512, A) == Table(64, A)
     assert Joint.from_dim(240, [A, B]) == Joint(6, [A, B])
     assert Concatenated.from_dim(78, [A, B]) == Concatenated(6, [A, B])
-    with pytest.raises(
-        ValueError, match=r"510 features do not divide into 8 columns; the nearest that do: \[504, 512\]"
-    ):
+    with pytest.raises(ValueError, match=r"510 features do not divide into 8 columns; .* \[504, 512\]"):
         Table.from_dim(510, A)
     with pytest.raises(ValueError, match=r"40 columns; the nearest that do: \[480, 520\]"):
         Joint.from_dim(512, [A, B])

@@ -1,5 +1,6 @@
 """Targets against quadrature, their peaks, and distributions of differences."""
 
+import itertools
 import math
 
 import mpmath
@@ -50,7 +51,7 @@ def precise_log_mass(target, g, bins, j):
             power = lambda x: -(((x - g) / mpmath.mpf(target.sigma)) ** 2) / 2  # noqa: E731
         total = mpmath.mpf(0)
         top = max(power(x) for x in at)
-        for a, b in zip(at, at[1:], strict=False):
+        for a, b in itertools.pairwise(at):
             total += mpmath.quad(lambda x: mpmath.exp(power(x) - top), [a, b])
         return mpmath.log(total) + top
 
