@@ -142,6 +142,17 @@ def test_one_default_ridge_serves_scaled_features():
     torch.testing.assert_close(thousand, 1000 * one, rtol=1e-9, atol=1e-9)
 
 
+def test_the_ridge_is_relative_to_the_data():
+    world = Circle(16)
+    z, moved, by = world.pairs(500)
+    once = FittedAction.fit(z, moved, by, cyclic=True, ridge=0.1)
+    twice = FittedAction.fit(z.repeat(2, 1), moved.repeat(2, 1), by.repeat(2), cyclic=True, ridge=0.1)
+    torch.testing.assert_close(twice.weight, once.weight)
+    weak, strong = (FittedAction.fit(z, moved, by, cyclic=True, ridge=ridge) for ridge in (1e-6, 1e6))
+    torch.testing.assert_close(strong(z, by), z, atol=1e-4, rtol=0)
+    assert relative(once(z, by) - moved, z) > 100 * relative(weak(z, by) - moved, z)
+
+
 def test_the_normal_equations_are_those_of_a_direct_least_squares_fit(monkeypatch):
     monkeypatch.setattr(fitted, "CHUNK_BYTES", 4000)  # many chunks
     world = Circle(4)
