@@ -25,18 +25,18 @@ def median_ms(run: Callable[[], object], repeats: int) -> float:
     return 1000 * statistics.median(times)
 
 
-class Live(TorchDispatchMode):
+class Largest(TorchDispatchMode):
     """Bytes of the largest tensor that any operation makes: what a chunk is meant to bound."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.largest = 0
+        self.bytes = 0
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
         result = function(*args, **(kwargs or {}))
         for tensor in result if isinstance(result, tuple | list) else [result]:
             if isinstance(tensor, torch.Tensor):
-                self.largest = max(self.largest, tensor.numel() * tensor.element_size())
+                self.bytes = max(self.bytes, tensor.numel() * tensor.element_size())
         return result
 
 
@@ -78,9 +78,9 @@ def contrasts(repeats: int, n: int = 1024, dim: int = 128) -> dict[str, float]:
             torch.autograd.grad(nt_xent(first, second, chunk=chunk), (first, second))
 
         rows[name] = median_ms(step, repeats)
-        with Live() as live:
+        with Largest() as seen:
             step()
-        rows[name + ", largest tensor MB"] = live.largest / 1e6
+        rows[name + ", largest tensor MB"] = seen.bytes / 1e6
     return rows
 
 
