@@ -191,3 +191,7 @@ def _demo(args: argparse.Namespace) -> int:
     draw_actions(image).savefig(path, dpi=110)
     print(f"What each group does to an image: {path}")
     return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

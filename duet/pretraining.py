@@ -8,6 +8,7 @@ import math
 import os
 import signal
 import time
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
@@ -70,6 +71,13 @@ class Steps:
 
     def __len__(self) -> int:
         return self.per_epoch * self.epochs
+
+    def state_dict(self) -> dict[str, Any]:
+        """Nothing: a batch is a function of its number. That it exists tells Lightning that the loader can go on."""
+        return {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Nothing to load."""
 
     def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
         first, skip = divmod(self.start, self.per_epoch)
@@ -322,6 +330,8 @@ def pretrain(
     """Train and leave config.yaml, metrics.csv, checkpoints/ and model/ in a folder; a run begun there goes on."""
     for noisy in ("lightning.pytorch", "lightning.fabric"):
         logging.getLogger(noisy).setLevel(logging.ERROR)
+    warnings.filterwarnings("ignore", category=FutureWarning, module="lightning")
+    warnings.filterwarnings("ignore", "`isinstance.treespec, LeafSpec.` is deprecated")
     images = images or open_data(experiment)
     torch.manual_seed(experiment.seed)
     method = build_method(experiment, backbone)

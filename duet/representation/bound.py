@@ -33,7 +33,7 @@ def equivariance_bound(
 
 def _gaussian_constant(sigma: float, bins: int) -> float:
     """h_(G-1)(0) - mean_i h_i(0), h_i = d/dg log of bin i's integral = (phi(a_i) - phi(b_i)) / (sigma DeltaPhi_i)."""
-    edges = torch.arange(bins + 1, dtype=torch.float64) / (bins * sigma)
+    edges = torch.arange(bins + 1, dtype=torch.float64, device="cpu") / (bins * sigma)
     lower, upper = edges[:-1], edges[1:]
     # phi(a) / DeltaPhi by erfcx(x) = exp(x^2) erfc(x), so that nothing underflows in the far bins; then
     # phi(b) = phi(a) exp((a^2 - b^2) / 2).
@@ -48,7 +48,7 @@ def _supremum(target: Target, bins: int, points: int = 1024) -> float:
     # All bins of the circle are alike and mirror-symmetric, so half a bin of g shows everything.
     low, high = 0.0, 0.5 / bins if target.cyclic else 1.0
     for _ in range(2):
-        g = torch.linspace(low, high, points, dtype=torch.float64)
+        g = torch.linspace(low, high, points, dtype=torch.float64, device="cpu")
         slope = _slope(target, bins, g)
         largest = (slope - slope.mean(-1, keepdim=True)).abs().amax(-1)
         best, step = float(g[largest.argmax()]), (high - low) / (points - 1)

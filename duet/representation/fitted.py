@@ -182,7 +182,7 @@ def _affordable_order(order: int, dim: int, cyclic: bool) -> int:
 
 def _differences(elements: Sequence[float] | None, cyclic: bool) -> Tensor:
     """The distinct b - a of a finite group, modulo 1 on the circle: (K,); empty for a continuous group."""
-    e = torch.tensor(list(elements or ()), dtype=torch.float64)
+    e = torch.tensor(list(elements or ()), dtype=torch.float64, device="cpu")
     if elements is not None and not len(e):
         raise ValueError("a finite group has at least one element")
     d = (e.unsqueeze(0) - e.unsqueeze(1)).flatten().round(decimals=6)

@@ -12,10 +12,10 @@ RADIUS = 3  # neighbours on either side through which the polynomial goes
 NEWTON_STEPS = 4
 
 
-def grid(points: int, cyclic: bool, device: torch.device | None = None) -> Tensor:
-    """k / points for the whole circle or interval, and RADIUS more on either side: (K,) float64."""
+def grid(points: int, cyclic: bool) -> Tensor:
+    """k / points for the whole circle or interval, and RADIUS more on either side: (K,) float64 on the CPU."""
     last = points - 1 if cyclic else points
-    return torch.arange(-RADIUS, last + RADIUS + 1, dtype=torch.float64, device=device) / points
+    return torch.arange(-RADIUS, last + RADIUS + 1, dtype=torch.float64, device="cpu") / points
 
 
 def likelihood_table(log_masses: Callable[[Tensor, int], Tensor], bins: int, g: Tensor) -> Tensor:

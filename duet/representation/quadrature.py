@@ -11,7 +11,7 @@ DEPTH = 40.0
 
 def gauss_legendre(order: int) -> tuple[Tensor, Tensor]:
     """Nodes in (-1, 1) and weights (summing to 2) of the rule with `order` points, by Golub and Welsch."""
-    k = torch.arange(1, order, dtype=torch.float64)
+    k = torch.arange(1, order, dtype=torch.float64, device="cpu")
     off_diagonal = k / (4 * k**2 - 1).sqrt()
     nodes, vectors = torch.linalg.eigh(torch.diag(off_diagonal, 1) + torch.diag(off_diagonal, -1))
     return nodes, 2 * vectors[0] ** 2
@@ -57,11 +57,11 @@ def _where_it_counts(start: Tensor, stop: Tensor, kappa: float) -> tuple[Tensor,
     A bin may reach beyond the antipode at 1/2, where the density grows again: that part is the second piece,
     and empty in the other bins.
     """
-    near, far = stop.clamp(max=0.5), stop.clamp(min=0.5)
-    # Distance from the peak at which the density has fallen DEPTH nats below that at the nearer end of the piece.
+    far = stop.clamp(min=0.5)
+    # Distance from the peak, at most 1/2, where the density is DEPTH nats below that at the piece's nearer end.
     nearest = torch.stack([start.clamp(min=0), 1 - far], -1)
     squared_sine = torch.sin(math.pi * nearest).square() + DEPTH / (2 * kappa)
     reach = torch.asin(squared_sine.clamp(max=1).sqrt()) / math.pi
     low = torch.stack([torch.maximum(start, -reach[..., 0]), (1 - reach[..., 1]).clamp(min=0.5)], -1)
-    high = torch.stack([torch.minimum(near, reach[..., 0]), far], -1)
+    high = torch.stack([torch.minimum(stop, reach[..., 0]), far], -1)
     return low, high
