@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from PIL import Image
 
 import duet
 from duet.methods import Duet
@@ -195,10 +196,14 @@ def test_colour_images_in_the_full_stack(tmp_path, tiny):
 def test_unlabelled_images_have_no_head(tmp_path, tiny):
     from duet.data import open_images
 
-    images = open_images("digits", channels=1, subset=64)
-    images.labels = None
-    run = pretrain(tiny(epochs=1), tmp_path / "run", images=images, quiet=True)
+    folder = tmp_path / "photos"
+    folder.mkdir()
+    for i, image in enumerate(open_images("digits", channels=1, subset=80).tensors()[0]):
+        Image.fromarray(image[0].numpy()).save(folder / f"{i}.png")
+    (folder / "broken.png").write_bytes(b"not an image")
+    run = pretrain(tiny(epochs=1, data=str(folder), subset=None), tmp_path / "run", quiet=True)
     assert duet.load(run).head is None
+    assert "broken.png" in (run / "skipped.txt").read_text()
 
 
 def test_a_batch_larger_than_the_data_is_refused(tmp_path, tiny):
