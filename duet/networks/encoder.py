@@ -31,16 +31,16 @@ class Backbone(nn.Module):
         self.body = body
         self.map = nn.Identity() if self.dim == width else nn.Linear(width, self.dim, bias=False)
         self.norm = nn.BatchNorm1d(self.dim)
-        self._format = torch.channels_last if channels_last else torch.contiguous_format
-        self.to(memory_format=self._format)  # type: ignore[call-overload]
+        if channels_last:
+            # Convolutions follow the layout of their weights, so converting these once is enough.
+            self.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
     def forward(self, images: Tensor) -> Tensor:
         """(B, channels, H, W) -> (B, dim)"""
         if images.ndim != 4 or images.shape[1] != self.channels:
             expected = f"(B, {self.channels}, H, W)"
             raise ValueError(f"this encoder takes images {expected}, got {tuple(images.shape)}")
-        features = self.body(images.contiguous(memory_format=self._format))
-        return self.norm(self.map(features))  # type: ignore[no-any-return]
+        return self.norm(self.map(self.body(images)))  # type: ignore[no-any-return]
 
 
 def small(channels: int = 3, zero_init: bool = False) -> ResNet:

@@ -165,7 +165,7 @@ def test_a_dataset_in_memory_is_a_source():
 
 
 def test_a_dataset_that_was_filtered_and_formatted_keeps_its_rows():
-    dataset = make_dataset(label=list(range(10))).select([7, 3, 5]).with_format("numpy")
+    dataset = make_dataset(label=list(range(10))).select([7, 3, 5]).with_format("numpy", columns=["label"])
     images = open_images(dataset, "all")
     assert values(images) == images.labels.tolist() == [7, 3, 5]
 
