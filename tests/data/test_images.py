@@ -6,7 +6,7 @@ import pytest
 import torch
 from conftest import solid
 
-from duet.data import DataError, open_images, opening, stream
+from duet.data import DataError, cores, open_images, opening, stream
 
 STORAGES = ["memory", "stream"]
 
@@ -192,6 +192,14 @@ def test_a_stream_can_be_sent_to_another_process(image_folder):
     images = open_images(image_folder, "all", storage="stream")
     again = pickle.loads(pickle.dumps(images._decoder))
     assert (again[3, False].pixels == images._decoder[3, False].pixels).all()
+
+
+def test_processes_of_one_node_share_its_cores(monkeypatch):
+    alone = cores.available_cores()
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", str(alone))
+    assert cores.available_cores() == 1
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "1000")
+    assert cores.available_cores() == 1
 
 
 def test_large_sets_stream_and_small_ones_do_not(image_folder, monkeypatch, caplog):

@@ -36,6 +36,18 @@ def test_the_default_source_is_the_digits_in_three_channels():
     assert torch.equal(pixels[:, 0], pixels[:, 2])
 
 
+def test_the_digits_can_be_streamed_too():
+    memory, streamed = (open_images("digits", "test", channels=1, subset=30, storage=s) for s in ("memory", "stream"))
+    assert torch.equal(memory.tensors()[0], streamed.tensors()[0])
+
+
+def test_a_folder_that_shares_a_name_is_opened_by_its_path(image_folder, monkeypatch):
+    forbid_hub(monkeypatch)
+    image_folder.rename(image_folder.parent / "mnist")
+    monkeypatch.chdir(image_folder.parent)
+    assert len(open_images("./mnist", "all")) == 30
+
+
 def test_the_seed_does_not_move_images_between_train_and_test():
     first = open_images("digits", "test", channels=1, seed=0).tensors()[0]
     assert torch.equal(first, open_images("digits", "test", channels=1, seed=1).tensors()[0])
@@ -119,12 +131,15 @@ def test_a_failure_while_loading_is_one_line_too(monkeypatch):
 
 def test_a_copy_in_the_cache_needs_no_connection(tmp_path, monkeypatch):
     asked = []
-    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", str(tmp_path))
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", str(tmp_path / "prepared"))
+    monkeypatch.setattr(named.huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path / "downloaded"))
     monkeypatch.setattr(named.huggingface_hub.HfApi, "dataset_info", lambda self, *a, **k: asked.append(a))
     named._check_reachable(HUB["mnist"])
     assert asked == [("ylecun/mnist",)]
-    (tmp_path / "ylecun___mnist").mkdir()
+    (tmp_path / "prepared" / "ylecun___mnist").mkdir(parents=True)
+    (tmp_path / "downloaded" / "datasets--tanganke--dtd").mkdir(parents=True)
     named._check_reachable(HUB["mnist"])
+    named._check_reachable(HUB["dtd"])
     assert len(asked) == 1
 
 

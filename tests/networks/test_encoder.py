@@ -9,7 +9,7 @@ from torch import nn
 
 from duet.networks import ENCODERS, Backbone, build_backbone, wrap
 
-CHEAP = ["small", "resnet20", "resnet18", "resnet18-cifar"]
+CHEAP = ["tiny", "small", "resnet20", "resnet18", "resnet18-cifar"]
 
 
 def parameters(module):
@@ -45,6 +45,15 @@ def test_the_standard_networks_have_their_known_size(name, size, dim):
     backbone = build_backbone(name)
     assert parameters(backbone.body) == size
     assert backbone.dim == dim
+
+
+@pytest.mark.parametrize(("name", "widths"), [("tiny", (16, 32, 128)), ("small", (32, 64, 128))])
+def test_the_two_core_networks_have_128_features_and_a_known_size(name, widths):
+    backbone = build_backbone(name, channels=1)
+    stem = widths[0]
+    blocks = zip((stem, *widths), widths, strict=False)
+    assert parameters(backbone.body) == 9 * stem + 2 * stem + sum(basic_block_size(i, o, True) for i, o in blocks)
+    assert backbone.dim == 128
 
 
 def test_the_cifar_stem_keeps_the_resolution_and_the_imagenet_stem_quarters_it():
