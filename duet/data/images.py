@@ -10,7 +10,6 @@ from torch import Tensor
 
 from duet.data.error import DataError
 from duet.data.order import count_batches, epoch_batches, epoch_order
-from duet.data.source import Records
 
 log = logging.getLogger(__name__)
 
@@ -123,8 +122,3 @@ class Images(ABC):
         shown = "; ".join(f"{name}: {reason}" for name, reason in list(new.items())[:SHOWN])
         more = f"; and {len(new) - SHOWN} more" if len(new) > SHOWN else ""
         log.warning("%s: %d unreadable image(s) left out: %s%s", self.name, len(self._failures), shown, more)
-
-
-def none_readable(name: str, records: Records, reason: str) -> DataError:
-    """The error for a set of which no image can be used."""
-    return DataError(f"none of the {len(records)} images of {name} can be read; the first: {reason}")

@@ -1,6 +1,5 @@
 """Small sets: decoded once into one uint8 tensor and sampled by index."""
 
-import os
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
@@ -9,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from duet.data.cores import available_cores
 from duet.data.decoding import Pixels, Unreadable, decode, quiet
 from duet.data.error import DataError
 from duet.data.images import Batch, Images
@@ -81,7 +81,7 @@ def _decoded_chunks(
 
     chunks = iter(torch.split(indices, CHUNK))
     # Pillow lets go of the interpreter while it decodes and resizes photographs; small images gain nothing.
-    workers = 1 if image_size is None else os.cpu_count() or 1
+    workers = 1 if image_size is None else available_cores()
     with ThreadPoolExecutor(workers) as pool:
         # A window of chunks, so that decoded images do not pile up ahead of the copy.
         while window := list(islice(chunks, 4 * workers)):

@@ -50,7 +50,10 @@ HUB: dict[str, HubSet] = {
 
 
 def find_source(source: Any) -> tuple[str, Splits]:
-    """The name and the splits of anything that can be opened: a name, a path, a glob or a `datasets.Dataset`."""
+    """The name and the splits of anything that can be opened: a name, a path, a glob or a `datasets.Dataset`.
+
+    A name comes before a path: write ./cifar10 for a folder that happens to be called so.
+    """
     if not isinstance(source, (str, os.PathLike)):
         return "the dataset", open_dataset(source)
     text = os.fspath(source)
@@ -126,6 +129,8 @@ def _from_hub(name: str, hub: HubSet) -> Splits:
 
 def _check_reachable(hub: HubSet) -> None:
     """Fail at once when there is neither a connection nor a copy in the cache, instead of after many retries."""
-    if Path(datasets.config.HF_DATASETS_CACHE, hub.id.replace("/", "___")).exists():
+    prepared = Path(datasets.config.HF_DATASETS_CACHE, hub.id.replace("/", "___"))
+    downloaded = Path(huggingface_hub.constants.HF_HUB_CACHE, "datasets--" + hub.id.replace("/", "--"))
+    if prepared.exists() or downloaded.exists():
         return
     huggingface_hub.HfApi().dataset_info(hub.id, timeout=HUB_TIMEOUT)

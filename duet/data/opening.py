@@ -9,7 +9,7 @@ from torch import Tensor
 
 from duet.data.decoding import MODES, Unreadable, measure, quiet
 from duet.data.error import DataError
-from duet.data.images import Images, none_readable
+from duet.data.images import Images
 from duet.data.memory import MemoryImages, decode_all
 from duet.data.named import EMBEDDED, find_source
 from duet.data.source import Records
@@ -50,18 +50,22 @@ def open_images(
             raise DataError(f"{name} has {len(indices)} {split} images, fewer than a --subset of {subset}")
         chosen = balanced_subset(len(indices), labels, subset, seed)
         indices, labels = indices[chosen], None if labels is None else labels[chosen]
-    height, width = (image_size, image_size) if image_size else _shared_size(found.records, indices, name)
+    if image_size is None:
+        height, width = _shared_size(found.records, indices, name)
+    else:
+        height = width = image_size
     shape = (channels, height, width)
     size = len(indices) * channels * height * width
     if storage == "auto":
         storage = "stream" if size > MEMORY_LIMIT else "memory"
     images: Images
     if storage == "stream":
+        _sizes(found.records, indices, name, enough=1)
         images = StreamImages(name, split, found.records, indices, shape, image_size, labels, found.classes, workers)
     else:
         pixels, kept, failures = decode_all(found.records, indices, shape, image_size, f"decoding {name}")
         if not len(kept):
-            raise none_readable(name, found.records, ": ".join(next(iter(failures.items()))))
+            raise _none_readable(name, failures)
         labels = None if found.labels is None else found.labels[kept]
         images = MemoryImages(name, split, pixels, labels, found.classes, failures)
     where = "streamed" if storage == "stream" else "in memory"
@@ -81,28 +85,33 @@ def _check(image_size: int | None, channels: int, subset: int | None, storage: s
 
 
 def _shared_size(records: Records, indices: Tensor, name: str) -> tuple[int, int]:
-    """(H, W) of the images, from the headers of a few; an error when they differ."""
+    """(H, W) of the images, from the headers of a few all over the set; an error when they differ."""
     spread = torch.linspace(0, len(indices) - 1, min(SAMPLED_SIZES, len(indices))).long()
-    sizes, reason = _sizes(records, indices[spread])
-    if not sizes:
-        sizes, reason = _sizes(records, indices, first=True)
-    if not sizes:
-        raise none_readable(name, records, reason)
+    # The others follow, in case those few are broken.
+    sizes = _sizes(records, torch.cat([indices[spread], indices]), name, enough=len(spread))
     if len(sizes) > 1:
         shown = ", ".join(f"{width}x{height}" for height, width in sorted(sizes)[:3])
         raise DataError(f"the images of {name} have different sizes ({shown}, ...): choose one with --image-size")
     return sizes.pop()
 
 
-def _sizes(records: Records, indices: Tensor, first: bool = False) -> tuple[set[tuple[int, int]], str]:
-    sizes: set[tuple[int, int]] = set()
-    reason = ""
+def _sizes(records: Records, indices: Tensor, name: str, enough: int) -> set[tuple[int, int]]:
+    """Sizes (H, W) of the first `enough` images that can be read; an error when none can."""
+    sizes: list[tuple[int, int]] = []
+    failures: dict[str, str] = {}
     with quiet():
         for index in indices.tolist():
             try:
-                sizes.add(measure(records[index]))
+                sizes.append(measure(records[index]))
             except Unreadable as error:
-                reason = reason or f"{records.name(index)}: {error}"
-            if first and sizes:
+                failures[records.name(index)] = str(error)
+            if len(sizes) == enough:
                 break
-    return sizes, reason
+    if not sizes:
+        raise _none_readable(name, failures)
+    return set(sizes)
+
+
+def _none_readable(name: str, failures: dict[str, str]) -> DataError:
+    first, reason = next(iter(failures.items()))
+    return DataError(f"none of the {len(failures)} images of {name} can be read; the first: {first}: {reason}")

@@ -1,6 +1,5 @@
 """Large sets: decoded on the way, by worker processes."""
 
-import os
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
@@ -10,6 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
+from duet.data.cores import available_cores
 from duet.data.decoding import Pixels, Unreadable, decode, quiet
 from duet.data.error import DataError
 from duet.data.images import Batch, Images
@@ -48,7 +48,7 @@ class StreamImages(Images):
     ) -> None:
         super().__init__(name, split, shape, labels, classes)
         self._decoder = _Decoder(records, indices.numpy(), shape, image_size)
-        self._workers = min(MAX_WORKERS, os.cpu_count() or 1) if workers is None else workers
+        self._workers = min(MAX_WORKERS, available_cores()) if workers is None else workers
 
     def __len__(self) -> int:
         return len(self._decoder)

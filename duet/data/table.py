@@ -8,8 +8,8 @@ from typing import Any
 
 import datasets
 import numpy as np
-import pyarrow as pa  # type: ignore[import-untyped]
-import pyarrow.parquet as pq  # type: ignore[import-untyped]
+import pyarrow as pa
+import pyarrow.parquet as pq
 import torch
 from torch import Tensor
 

@@ -9,7 +9,7 @@ from torch import nn
 
 from duet.networks import ENCODERS, Backbone, build_backbone, wrap
 
-CHEAP = ["small", "resnet20", "resnet18", "resnet18-cifar"]
+CHEAP = ["tiny", "small", "resnet20", "resnet18", "resnet18-cifar"]
 
 
 def parameters(module):
@@ -45,6 +45,15 @@ def test_the_standard_networks_have_their_known_size(name, size, dim):
     backbone = build_backbone(name)
     assert parameters(backbone.body) == size
     assert backbone.dim == dim
+
+
+@pytest.mark.parametrize(("name", "widths"), [("tiny", (16, 32, 128)), ("small", (32, 64, 128))])
+def test_the_two_core_networks_have_128_features_and_a_known_size(name, widths):
+    backbone = build_backbone(name, channels=1)
+    stem = widths[0]
+    blocks = zip((stem, *widths), widths, strict=False)
+    assert parameters(backbone.body) == 9 * stem + 2 * stem + sum(basic_block_size(i, o, True) for i, o in blocks)
+    assert backbone.dim == 128
 
 
 def test_the_cifar_stem_keeps_the_resolution_and_the_imagenet_stem_quarters_it():
@@ -160,7 +169,8 @@ def test_channels_last_computes_the_same_features():
 
 def test_weights_start_as_he_fan_out():
     torch.manual_seed(0)
-    weight = build_backbone("resnet20").body.blocks[-1].conv2.weight
+    weight = build_backbone("resnet20").body.blocks[6].conv1.weight
+    assert weight.shape == (512, 256, 3, 3)
     assert weight.std().item() == pytest.approx((2 / (9 * 512)) ** 0.5, rel=0.01)
 
 
@@ -220,11 +230,11 @@ def test_images_of_another_shape_are_refused(shape):
 
 def test_any_module_can_be_wrapped_and_is_left_as_it_was():
     module = nn.Sequential(nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.AdaptiveAvgPool2d(1), nn.Flatten())
-    module[1].eval()
+    module[0].eval()
     before = {k: v.clone() for k, v in module.state_dict().items()}
     backbone = wrap(module, channels=1)
     assert backbone.dim == 4
-    assert [part.training for part in module] == [True, False, True, True]
+    assert [part.training for part in module] == [False, True, True, True]
     assert all(torch.equal(before[k], v) for k, v in module.state_dict().items())
     assert wrap(module, channels=1, width=4, dim=6)(torch.rand(3, 1, 9, 9)).shape == (3, 6)
 

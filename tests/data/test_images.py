@@ -1,0 +1,245 @@
+"""Batches: the same from memory and from a stream, resumable, shared between processes."""
+
+import pickle
+
+import pytest
+import torch
+from conftest import solid
+
+from duet.data import DataError, cores, open_images, opening, stream
+
+STORAGES = ["memory", "stream"]
+
+
+@pytest.fixture(params=STORAGES)
+def images(request, image_folder):
+    return open_images(image_folder, "all", storage=request.param, workers=0)
+
+
+def batch_list(images, *arguments, **options):
+    return [(pixels.clone(), labels.clone()) for pixels, labels in images.batches(*arguments, **options)]
+
+
+def same(first, second):
+    return len(first) == len(second) and all(
+        torch.equal(a, c) and torch.equal(b, d) for (a, b), (c, d) in zip(first, second, strict=True)
+    )
+
+
+def test_batches_are_uint8_with_their_labels(images):
+    for pixels, labels in images.batches(8, seed=0, epoch=0):
+        assert pixels.shape == (8, 3, 8, 8)
+        assert pixels.dtype == torch.uint8
+        assert labels.dtype == torch.int64
+        assert torch.equal(pixels[:, 0, 0, 0] // 10, labels)
+
+
+def test_an_epoch_shows_every_image_once(images):
+    seen = torch.cat([pixels[:, 0, 0, 0] for pixels, _ in images.batches(7, 0, 0, drop_last=False)])
+    assert sorted(seen.tolist()) == list(range(30))
+    assert len(batch_list(images, 7, 0, 0)) == images.batches_per_epoch(7) == 4
+
+
+def test_memory_and_stream_give_the_same_batches(image_folder):
+    memory, streamed = (open_images(image_folder, "all", storage=storage, workers=0) for storage in STORAGES)
+    options = {"seed": 3, "epoch": 2, "rank": 1, "world": 2, "start": 1}
+    assert same(batch_list(memory, 5, **options), batch_list(streamed, 5, **options))
+    assert all(torch.equal(a, b) for a, b in zip(memory.tensors(), streamed.tensors(), strict=True))
+    assert all(torch.equal(a, b) for a, b in zip(memory.statistics(), streamed.statistics(), strict=True))
+    assert torch.equal(memory[4], streamed[4])
+    assert torch.equal(memory[-1], streamed[-1])
+
+
+def test_workers_give_the_same_batches_as_none(image_folder):
+    alone, helped = (open_images(image_folder, "all", storage="stream", workers=n) for n in (0, 2))
+    assert same(batch_list(alone, 8, 0, 0), batch_list(helped, 8, 0, 0))
+
+
+def test_resuming_at_a_batch_is_the_rest_of_the_epoch(images):
+    assert same(batch_list(images, 8, 1, 1)[2:], batch_list(images, 8, 1, 1, start=2))
+    assert batch_list(images, 8, 1, 1, start=3) == []
+
+
+def test_resuming_reads_nothing_twice(image_folder, monkeypatch):
+    images = open_images(image_folder, "all", storage="stream", workers=0)
+    read = []
+    decode_one = stream._Decoder.decode_one
+    monkeypatch.setattr(stream._Decoder, "decode_one", lambda self, i: read.append(i) or decode_one(self, i))
+    batch_list(images, 8, 1, 1, start=2)
+    assert len(read) == 8
+
+
+def test_processes_see_disjoint_images(images):
+    shares = [batch_list(images, 5, 0, 0, rank=r, world=3) for r in range(3)]
+    seen = torch.cat([pixels[:, 0, 0, 0] for share in shares for pixels, _ in share])
+    assert sorted(seen.tolist()) == list(range(30))
+
+
+def test_epochs_differ_and_repeat(images):
+    assert same(batch_list(images, 8, 0, 1), batch_list(images, 8, 0, 1))
+    assert not same(batch_list(images, 8, 0, 1), batch_list(images, 8, 0, 2))
+
+
+def test_the_global_generator_is_left_alone(images):
+    state = torch.get_rng_state()
+    batch_list(images, 8, 0, 0)
+    images.statistics()
+    assert torch.equal(state, torch.get_rng_state())
+
+
+def test_a_batch_larger_than_the_set_fails_when_asked_not_later(images):
+    with pytest.raises(DataError, match="30 images make no batch of 64: use a --batch-size of at most 30"):
+        images.batches(64, 0, 0)
+    with pytest.raises(DataError, match="at most 30"):
+        images.batches_per_epoch(64)
+
+
+def test_two_epochs_can_run_side_by_side(images):
+    first, second = images.batches(8, 0, 0), images.batches(8, 0, 0)
+    for (a, _), (b, _) in zip(first, second, strict=True):
+        assert torch.equal(a, b)
+
+
+def test_in_order_is_the_order_of_the_source(images):
+    pixels = torch.cat([pixels for pixels, _ in images.in_order(batch_size=7)])
+    assert pixels[:, 0, 0, 0].tolist() == list(range(30))
+
+
+def test_statistics_are_those_of_the_pixels(images):
+    pixels = images.tensors()[0].double() / 255
+    mean, std = images.statistics()
+    torch.testing.assert_close(mean.double(), pixels.mean((0, 2, 3)), atol=1e-6, rtol=0)
+    torch.testing.assert_close(std.double(), pixels.std((0, 2, 3), correction=0), atol=1e-6, rtol=0)
+    mean.zero_()
+    assert images.statistics()[0].any()
+
+
+def test_statistics_of_many_images_come_from_a_bounded_sample(image_folder, monkeypatch):
+    images = open_images(image_folder, "all")
+    monkeypatch.setattr(type(images), "statistics_sample", 10)
+    asked = []
+    fetch = images._fetch
+    monkeypatch.setattr(images, "_fetch", lambda batches, replace: fetch(asked.extend(batches) or asked, replace))
+    images.statistics()
+    assert sum(map(len, asked)) == 10
+
+
+def test_constant_images_have_a_usable_deviation(tmp_path):
+    (tmp_path / "x.png").write_bytes(solid(0))
+    _, std = open_images(tmp_path, "all").statistics()
+    assert (std > 0).all()
+
+
+def test_memory_batches_start_no_process_and_copy_no_epoch(image_folder, monkeypatch):
+    images = open_images(image_folder, "all")
+    monkeypatch.setattr(torch.utils.data.DataLoader, "__init__", lambda *a, **k: pytest.fail("a loader was made"))
+    pixels = images.tensors()[0]
+    assert pixels.data_ptr() == images.tensors()[0].data_ptr()
+    assert len(batch_list(images, 8, 0, 0)) == 3
+
+
+BROKEN = ["ant/3.png", "ant/4.png", "cat/9.png"]
+
+
+def break_some(folder):
+    for name in BROKEN:
+        (folder / name).write_bytes(b"junk")
+
+
+def test_a_broken_image_in_a_stream_gives_way_to_the_next_one(image_folder, caplog):
+    break_some(image_folder)
+    images = open_images(image_folder, "all", storage="stream", workers=0)
+    seen = torch.cat([pixels[:, 0, 0, 0] for pixels, _ in images.batches(10, 0, 0)])
+    labels = torch.cat([labels for _, labels in images.batches(10, 0, 0)])
+    # 3 and 4 gave way to 5, and 29, the last, to 0.
+    assert sorted(seen.tolist()) == [0, *range(3), 5, 5, 5, *range(6, 29)]
+    assert torch.equal(torch.cat([p[:, 0, 0, 0] // 10 for p, _ in images.batches(10, 0, 0)]), labels)
+    assert sorted(images.skipped) == [f"{name}: not an image of a known format" for name in BROKEN]
+    # Noted once, however often it is met.
+    assert caplog.text.count("cat/9.png") == 1
+
+
+def test_a_broken_image_in_a_stream_is_left_out_of_an_evaluation(image_folder):
+    break_some(image_folder)
+    images = open_images(image_folder, "all", storage="stream", workers=2)
+    pixels, labels = images.tensors()
+    assert len(pixels) == len(labels) == 27
+    assert len(images.skipped) == 3
+    with pytest.raises(DataError, match=r"ant/3.png: not an image"):
+        images[3]
+
+
+def test_a_stream_that_breaks_altogether_stops_with_one_line(image_folder):
+    images = open_images(image_folder, "all", storage="stream", workers=2, image_size=8)
+    for file in image_folder.rglob("*.png"):
+        file.write_bytes(b"junk")
+    with pytest.raises(DataError, match=r"images in a row cannot be read: .*not an image") as caught:
+        batch_list(images, 8, 0, 0)
+    assert "\n" not in str(caught.value)
+    with pytest.raises(DataError, match="none of 30 sampled images"):
+        images.statistics()
+
+
+def test_another_size_in_a_stream_is_left_out_with_advice(tmp_path):
+    for i in range(100):
+        (tmp_path / f"{i:03}.png").write_bytes(solid(i, size=9 if i == 50 else 8))
+    images = open_images(tmp_path, "all", storage="stream", workers=0)
+    assert len(images.tensors()[0]) == 99
+    assert images.skipped == ("050.png: 9x9, unlike the others: choose one size with --image-size",)
+
+
+def test_a_stream_can_be_sent_to_another_process(image_folder):
+    images = open_images(image_folder, "all", storage="stream")
+    again = pickle.loads(pickle.dumps(images._decoder))
+    assert (again[3, False].pixels == images._decoder[3, False].pixels).all()
+
+
+def test_processes_of_one_node_share_its_cores(monkeypatch):
+    alone = cores.available_cores()
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", str(alone))
+    assert cores.available_cores() == 1
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "1000")
+    assert cores.available_cores() == 1
+
+
+def test_large_sets_stream_and_small_ones_do_not(image_folder, monkeypatch, caplog):
+    caplog.set_level("INFO")
+    assert open_images(image_folder).storage == "memory"
+    assert "24 images 8x8x3, in memory" in caplog.text
+    monkeypatch.setattr(opening, "MEMORY_LIMIT", 24 * 8 * 8 * 3 - 1)
+    assert open_images(image_folder).storage == "stream"
+    assert "24 images 8x8x3, streamed" in caplog.text
+    assert open_images(image_folder, storage="memory").storage == "memory"
+    assert open_images(image_folder, image_size=4).storage == "memory"
+
+
+def test_a_subset_is_balanced_and_repeats(image_folder):
+    first, second = (open_images(image_folder, "all", subset=9, seed=1) for _ in range(2))
+    assert first.labels.bincount().tolist() == [3, 3, 3]
+    assert torch.equal(first.tensors()[0], second.tensors()[0])
+    other = open_images(image_folder, "all", subset=9, seed=2)
+    assert not torch.equal(first.tensors()[0], other.tensors()[0])
+    streamed = open_images(image_folder, "all", subset=9, seed=1, storage="stream", workers=0)
+    assert torch.equal(streamed.tensors()[0], first.tensors()[0])
+
+
+def test_channels_and_size_are_options(image_folder):
+    assert open_images(image_folder, channels=1, image_size=5).shape == (1, 5, 5)
+    assert open_images(image_folder, channels=1).channels == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "line"),
+    [
+        ({"channels": 2}, "1 or 3 channels, not 2"),
+        ({"storage": "disk"}, "no storage 'disk'; there are auto, memory, stream"),
+        ({"image_size": 0}, "image size starts at 1"),
+        ({"subset": 0}, "subset starts at 1"),
+        ({"subset": 25}, "has 24 train images, fewer than a --subset of 25"),
+        ({"workers": -1}, "workers starts at 0"),
+        ({"split": "dev"}, "no split 'dev'"),
+    ],
+)
+def test_impossible_options_are_refused(image_folder, options, line):
+    with pytest.raises(DataError, match=line):
+        open_images(image_folder, **options)

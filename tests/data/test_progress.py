@@ -1,0 +1,30 @@
+"""The progress bar speaks only on a terminal and only after a while."""
+
+import io
+
+from rich.console import Console
+
+from duet.data import progress
+
+
+def run(monkeypatch, patience, terminal):
+    monkeypatch.setattr(progress, "PATIENCE", patience)
+    output = io.StringIO()
+    console = Console(file=output, force_terminal=terminal, width=80)
+    parts = list(progress.track([(2, "a"), (3, "b")], 5, "decoding", console))
+    assert parts == ["a", "b"]
+    return output.getvalue()
+
+
+def test_short_work_is_silent(monkeypatch):
+    assert "decoding" not in run(monkeypatch, 60.0, terminal=True)
+
+
+def test_long_work_shows_how_far_it_is(monkeypatch):
+    shown = run(monkeypatch, -1.0, terminal=True)
+    assert "decoding" in shown
+    assert "100%" in shown
+
+
+def test_a_log_file_gets_no_bar(monkeypatch):
+    assert run(monkeypatch, -1.0, terminal=False) == ""
