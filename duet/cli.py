@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import difflib
 import logging
+import os
 import sys
 from pathlib import Path
 from typing import Any, NoReturn
@@ -133,9 +134,7 @@ def _train(args: argparse.Namespace) -> int:
         return 0
     from .pretraining import Stopped, pretrain
 
-    run = args.out or _free(Path("runs") / experiment.name)
-    if (run / "config.yaml").exists():
-        raise ValueError(f"{run} holds a run already; go on with --resume {run}, or choose another --out")
+    run = _folder(args.out, experiment.name)
     try:
         pretrain(experiment, run, **options)
     except Stopped as stopped:
@@ -159,7 +158,28 @@ def _resume(run: Path, options: dict[str, Any]) -> int:
     return 0
 
 
+def _folder(out: Path | None, name: str) -> Path:
+    """The run's folder, chosen once for all processes of a run."""
+    if rank() > 0 and "DUET_RUN" in os.environ:
+        return Path(os.environ["DUET_RUN"])
+    if out is None and ("RANK" in os.environ or int(os.environ.get("SLURM_NTASKS", 1)) > 1):
+        raise ValueError("processes that are started from outside need --out, so that all of them use one folder")
+    run = out or _free(Path("runs") / name)
+    if rank() == 0 and (run / "config.yaml").exists():
+        raise ValueError(f"{run} holds a run already; go on with --resume {run}, or choose another --out")
+    # Lightning starts further processes with this environment and the same command line.
+    os.environ["DUET_RUN"] = str(run)
+    return run
+
+
+def rank() -> int:
+    """The rank of this process, as torchrun, SLURM or Lightning tell it."""
+    return int(os.environ.get("RANK") or os.environ.get("SLURM_PROCID") or os.environ.get("LOCAL_RANK") or 0)
+
+
 def _say_done(run: Path) -> None:
+    if rank() > 0:
+        return
     print(f"The model is in {run / 'model'}: duet.load({str(run)!r})")
 
 

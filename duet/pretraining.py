@@ -340,8 +340,6 @@ def pretrain(
         method.backbone.normalise_by(*images.statistics())
     module = Pretraining(method, stack, experiment, images)
     keeper = Keeper(run, checkpoint_every)
-    if _rank() == 0:
-        _begin(run, experiment, images)
     if experiment.compile:
         method.backbone.compile()
     several = experiment.devices * experiment.nodes > 1
@@ -363,6 +361,8 @@ def pretrain(
         use_distributed_sampler=False,
         default_root_dir=run,
     )
+    if trainer.is_global_zero:
+        _begin(run, experiment, images)
     trainer.fit(module, ckpt_path=keeper.checkpoint if keeper.checkpoint.exists() else None)
     if trainer.is_global_zero:
         save(_finish(module, experiment, images), run / "model")
@@ -421,11 +421,6 @@ def _loggers(track: str | None, run: Path) -> Any:
 
         return WandbLogger(save_dir=run, name=run.name)
     raise ValueError(f"track must be tensorboard or wandb, not {track!r}")
-
-
-def _rank() -> int:
-    """The rank of this process before the trainer knows it, as torchrun, SLURM and Lightning tell it."""
-    return int(os.environ.get("RANK") or os.environ.get("SLURM_PROCID") or os.environ.get("LOCAL_RANK") or 0)
 
 
 def _number(value: Any) -> str:

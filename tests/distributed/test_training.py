@@ -24,7 +24,9 @@ from ..training.conftest import FLAGS, environment
 
 def build(name):
     torch.manual_seed(0)
-    backbone = wrap(nn.Sequential(nn.Flatten(), nn.Linear(64, 32), nn.Tanh()), channels=1, width=32)
+    backbone = wrap(
+        nn.Sequential(nn.AdaptiveAvgPool2d(4), nn.Flatten(), nn.Linear(16, 32), nn.Tanh()), channels=1, width=32
+    )
     backbone.norm = nn.Identity()  # batch statistics differ between processes by design
     layout = Table(4, Axis("rot360", 8, VonMises(sigma=0.2))) if name == "duet" else Flat(32)
     projector = Projector(layout.content(torch.zeros(1, 32)).shape[1], (16,), 8)
