@@ -34,6 +34,8 @@ lint: $(READY)  ## ruff and mypy
 
 bench: $(READY)  ## measure the speed, side by side with Kornia
 	@$(BIN)/python benchmarks/views.py
+	@$(BIN)/python benchmarks/feature.py
+	@$(BIN)/python benchmarks/training.py
 
 lock:  ## renew requirements.lock from pyproject.toml
 	@$(PYTHON) -m venv .lock-venv

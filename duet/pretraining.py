@@ -59,6 +59,19 @@ def learning_rate(step: int, warm: float, total: int) -> float:
     return 0.5 * (1 + math.cos(math.pi * min(1.0, (step - warm) / max(1.0, total - warm))))
 
 
+def build_optimizer(module: nn.Module, experiment: Experiment) -> torch.optim.Optimizer:
+    """Adam or AdamW over all parameters, as one fused kernel where there is one."""
+    kind = torch.optim.Adam if experiment.optimizer == "adam" else torch.optim.AdamW
+    parameters = list(module.parameters())
+    return kind(
+        parameters,
+        lr=experiment.lr,
+        betas=experiment.betas,
+        weight_decay=experiment.weight_decay,
+        fused=all(p.device.type in ("cpu", "cuda") for p in parameters),
+    )
+
+
 class Steps:
     """Every batch of the training, one after another over all epochs; a resumed run starts at `start`."""
 
@@ -129,8 +142,7 @@ class Pretraining(L.LightningModule):
     def configure_optimizers(self) -> Any:
         """Adam or AdamW with warm-up and cosine, as in the paper."""
         e = self.experiment
-        kind = torch.optim.Adam if e.optimizer == "adam" else torch.optim.AdamW
-        optimizer = kind(self.parameters(), lr=e.lr, betas=e.betas, weight_decay=e.weight_decay)
+        optimizer = build_optimizer(self, e)
         per_epoch = self.images.batches_per_epoch(e.batch_size // self.trainer.world_size, self.trainer.world_size)
         total = math.ceil(per_epoch * e.epochs / e.accumulate)
         warm = e.warmup_epochs * per_epoch / e.accumulate

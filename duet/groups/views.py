@@ -254,7 +254,7 @@ def _rows_at_a_time(images: Tensor) -> int:
     """On a CPU a few samples at a time stay in the cache, which more than halves the time; elsewhere all at once."""
     if images.device.type != "cpu":
         return len(images)
-    return max(1, 2**19 // max(1, images[0].numel())) if len(images) else 1
+    return max(1, 2**20 // max(1, images[0].numel())) if len(images) else 1
 
 
 def _still(images: Tensor) -> Affine:
