@@ -21,7 +21,7 @@ from lightning.pytorch.plugins.io import CheckpointIO
 from lightning.pytorch.utilities import rank_zero_only
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
-from torch import Tensor
+from torch import Tensor, nn
 
 from .actions import fit_action
 from .artifact import Encoder, save
