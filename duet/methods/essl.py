@@ -16,7 +16,7 @@ from .method import Gather, Method, Represented, Views
 
 
 class ESSL(Method):
-    """L = NT-Xent(h(z_1), h(z_2)) + weight * mean over groups of the prediction loss on extra views (DESIGN 13).
+    """L = NT-Xent(h(z_1), h(z_2)) + weight * mean over groups of the prediction loss on extra views (decision 13).
 
     The extra views have half the size. A finite group's elements are all applied and classified; of a continuous group
     one element is drawn and regressed, on the circle as its cosine and sine.

@@ -68,6 +68,6 @@ class Method(nn.Module, ABC):
 
     def contrast(self, z: Tensor, gather: Gather | None = None) -> Tensor:
         """NT-Xent of the projected content, both directions: (2B, D) -> ()."""
-        # Twice the mean over anchors, as the authors count: lambda then means what it means in the paper (DESIGN 10).
+        # Twice the mean over anchors, as the authors count: lambda then means what it means in the paper (decision 10).
         first, second = self.projector(self.layout.content(z)).chunk(2)
         return 2 * nt_xent(first, second, self.temperature, gather)

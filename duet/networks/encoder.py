@@ -61,7 +61,7 @@ def strided(widths: tuple[int, int, int], channels: int = 3, zero_init: bool = F
 
 
 def wide_cifar(blocks: int, channels: int = 3, zero_init: bool = False) -> ResNet:
-    """The paper's CIFAR network, with 3, 5, 7 or 9 blocks a stage: 512 features (DESIGN 12)."""
+    """The paper's CIFAR network, with 3, 5, 7 or 9 blocks a stage: 512 features (decision 12)."""
     stages = [Stage(128, blocks, stride=1), Stage(256, blocks, stride=2), Stage(512, blocks, stride=2)]
     return ResNet(Stem(64), stages, channels=channels, zero_init=zero_init)
 

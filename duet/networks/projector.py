@@ -24,7 +24,7 @@ class Projector(nn.Sequential):
 
 
 class Predictor(nn.Sequential):
-    """ESSL's three layers with layer norm (DESIGN 13): (B, in_dim) -> (B, out)."""
+    """ESSL's three layers with layer norm (decision 13): (B, in_dim) -> (B, out)."""
 
     def __init__(self, in_dim: int, out: int, hidden: int = 2048) -> None:
         super().__init__(
