@@ -50,6 +50,6 @@ def nearest_element(g: Tensor, elements: Tensor, cyclic: bool) -> Tensor:
     return separation(g.unsqueeze(1), elements.unsqueeze(0), cyclic).abs().argmin(1)
 
 
-def unit_name(group: Group) -> str:
-    """The group's unit as part of a scalar's name: "degrees", "relative_width"; "g" when it has none."""
-    return re.sub(r"[^a-z0-9]+", "_", group.unit.lower()).strip("_") or "g"
+def unit_name(unit: str) -> str:
+    """A group's unit as part of a scalar's name: "degrees", "relative_width"; "g" when it has none."""
+    return re.sub(r"[^a-z0-9]+", "_", unit.lower()).strip("_") or "g"

@@ -38,6 +38,7 @@ def recover_elements(context: Context) -> Result:
         "elements": None if group.elements is None else list(group.elements),
         "swept_images": len(context.images),
         "corners": getattr(group, "corners", None),
+        "relative": context.subject.relative,
     }
     return Result("recovery", scalars, arrays, provenance)
 
@@ -48,7 +49,7 @@ def errors(true: Tensor, found: Tensor, group: Group, prefix: str = "") -> dict[
     true and found are elements g, (n,) each.
     """
     error = raw_error(true, found, group)
-    unit = unit_name(group)
+    unit = unit_name(group.unit)
     scalars = {
         f"{prefix}r2": r_squared(true, found, group.cyclic),
         f"{prefix}median_error_{unit}": float(np.median(error.numpy())),
@@ -72,7 +73,7 @@ def difference_errors(g: Tensor, found: Tensor, group: Group, generator: torch.G
     else:
         raw, raw_found = group.parameter(g), group.parameter(found)
         error = ((raw_found.gather(0, other) - raw_found) - (raw[other] - raw.unsqueeze(1))).abs()
-    unit = unit_name(group)
+    unit = unit_name(group.unit)
     return {
         f"median_difference_error_{unit}": float(np.median(error.numpy())),
         f"mean_difference_error_{unit}": float(error.mean()),
@@ -133,12 +134,15 @@ def _read_out(context: Context, sweep: Sweep) -> tuple[dict[str, float], dict[st
     layout = context.subject.layout
     estimate = recover(sweep.z.reshape(n * images, dim), layout, axis)
     truth, found = sweep.g.repeat_interleave(images), estimate.g.float()
-    scalars: dict[str, float] = {}
-    if not context.subject.relative:
+    scalars = difference_errors(sweep.g, found.reshape(n, images), group, context.generator("differences"))
+    if context.subject.relative:
+        # No common origin: only differences have meaning, and what is kept is the difference to the untouched image.
+        origin = recover(sweep.base, layout, axis).g.float().repeat(n)
+        found = found - origin + group.identity
+        found = found.remainder(1) if group.cyclic else found.clamp(0, 1)
+    else:
         scalars |= errors(truth, found, group)
         scalars |= calibration(separation(found, truth, group.cyclic).abs(), estimate.spread)
-    # A relative reference fixes no origin: only differences of what it reads have meaning.
-    scalars |= difference_errors(sweep.g, found.reshape(n, images), group, context.generator("differences"))
     shown = torch.linspace(0, n - 1, min(SHOWN, n)).round().long()
     # Image k at the k-th of a few elements, evenly apart.
     few = sweep.z[shown, torch.arange(len(shown)) % images]

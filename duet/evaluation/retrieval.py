@@ -37,7 +37,7 @@ def retrieve(context: Context) -> Result:
     # Never to where it is already: doing nothing is not a skill.
     goal = (source + torch.randint(1, count, (images, queries), generator=generator)).remainder(count)
     error = raw_error(sweep.g.unsqueeze(1), sweep.g.unsqueeze(0), group)  # (K, K)
-    unit = unit_name(group)
+    unit = unit_name(group.unit)
     wide = count > 5  # five of five would always be a hit
     scalars: dict[str, float] = {}
     arrays: dict[str, Array] = {}
