@@ -110,6 +110,9 @@ def _of_encoder(encoder: Encoder) -> Subject:
         "epochs": experiment.epochs,
         "training_seed": experiment.seed,
     }
+    tensors = dict(encoder.state_dict())
+    for name, action in encoder.actions.items():
+        tensors |= {f"action.{name}.{key}": value for key, value in action.state_dict().items()}
     return Subject(
         encoder.features,
         encoder.layout,
@@ -118,7 +121,7 @@ def _of_encoder(encoder: Encoder) -> Subject:
         encoder.head,
         relative=experiment.method == "duet" and experiment.reference == "relative",
         description=description,
-        digest=_digest(encoder.backbone.state_dict()),
+        digest=_digest(tensors),
     )
 
 

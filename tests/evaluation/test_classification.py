@@ -1,5 +1,7 @@
 """Classifiers of frozen features."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -39,8 +41,7 @@ def test_only_k_neighbours_vote():
 
 
 def test_neighbours_compare_directions_not_lengths():
-    bank, labels = 100 * unit([0.0]), torch.tensor([0])
-    bank = torch.cat([bank, unit([50.0])])
+    bank = torch.cat([100 * unit([0.0]), unit([50.0])])
     assert nearest_neighbours(bank, torch.tensor([0, 1]), 0.01 * unit([40.0]), k=1).tolist() == [1]
 
 
@@ -114,8 +115,6 @@ def test_a_function_without_a_table_is_scored_as_a_whole():
 
 
 def test_the_online_head_is_scored():
-    from dataclasses import replace
-
     images, labels = coloured()
     subject = as_subject(lambda x: x.mean((2, 3)), "hue", images[:2])
     head = OnlineHead(3, 2)

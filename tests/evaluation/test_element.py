@@ -26,7 +26,12 @@ def test_the_interval_does_not_wrap():
 
 @pytest.mark.parametrize(
     ("name", "true", "found", "error"),
-    [("rot360", 0.98, 0.02, 14.4), ("rot360", 0.5, 0.75, 90.0), ("brightness", 0.25, 0.5, 0.2), ("scale", 1.0, 0.5, 0.4)],
+    [
+        ("rot360", 0.98, 0.02, 14.4),
+        ("rot360", 0.5, 0.75, 90.0),
+        ("brightness", 0.25, 0.5, 0.2),
+        ("scale", 1.0, 0.5, 0.4),
+    ],
 )
 def test_errors_are_in_the_raw_unit(name, true, found, error):
     assert float(raw_error(torch.tensor([true]), torch.tensor([found]), GROUPS[name])) == pytest.approx(error, abs=1e-4)
