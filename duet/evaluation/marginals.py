@@ -1,0 +1,139 @@
+"""Is the group's element already in the data? P(g|x) averaged over untouched images (the paper's ambiguity)."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..groups import Group
+from ..representation import Axis
+from .context import Context
+from .result import Array, Result
+from .subject import Inapplicable
+
+CLEAR, UNCLEAR = 0.25, 0.6
+PROMINENCE = 0.1  # a mode stands out by a tenth of the highest mass
+
+
+class Modes(NamedTuple):
+    """Where the masses have peaks that stand out, and how high they are, highest first: (m,), (m,)."""
+
+    g: Array
+    mass: Array
+
+
+def measure_ambiguity(context: Context) -> Result:
+    """The averaged marginal of untouched test images, its modes, and one index in [0, 1] with a sentence of advice."""
+    subject, group = context.subject, context.group
+    axis = subject.needs_axis(group)
+    if subject.relative:
+        raise Inapplicable("a relative reference has no upright that untouched images could be compared with")
+    masses = subject.layout.group_logits(context.test_features.z, axis).softmax(1).double()
+    average = masses.mean(0)
+    upright, anywhere = expectations(axis, group)
+    index = ambiguity(average, upright, anywhere)
+    # The same if every image were as sure as the target: where the best guesses lie, not how sure they are.
+    guesses = axis.target.masses(axis.target.estimate(masses).g, axis.bins).mean(0)
+    index_of_guesses = ambiguity(guesses, upright, anywhere)
+    modes = find_modes(average.numpy(), group.cyclic)
+    scalars = {
+        "ambiguity": index,
+        "ambiguity_of_guesses": index_of_guesses,
+        "modes": float(len(modes.g)),
+        "main_mode": float(group.parameter(float(modes.g[0]))),
+        # The average can be wide because images disagree, or because each of them is unsure.
+        "entropy": entropy(average.unsqueeze(0)),
+        "entropy_of_one_image": entropy(masses),
+    }
+    arrays = {
+        "average": average.numpy(),
+        "guesses": guesses.numpy(),
+        "quartiles": torch.quantile(masses, torch.tensor([0.25, 0.75]).double(), dim=0).numpy(),
+        "upright": upright.numpy(),
+        "anywhere": anywhere.numpy(),
+        "modes": modes.g,
+        "mode_masses": modes.mass,
+    }
+    provenance = {
+        **context.provenance(),
+        "images": len(masses),
+        "unit": group.unit,
+        "span": list(group.span),
+        "cyclic": group.cyclic,
+        "identity": group.identity,
+        "elements": None if group.elements is None else list(group.elements),
+        "advice": advice(index, index_of_guesses, group.name),
+    }
+    return Result("marginals", scalars, arrays, provenance)
+
+
+def expectations(axis: Axis, group: Group) -> tuple[Tensor, Tensor]:
+    """The averaged marginal if all images sat at the identity, and if they sat at every element alike: (bins,) each."""
+    if group.elements is not None:
+        elements = torch.tensor(group.elements, dtype=torch.float64)
+    else:
+        elements = (torch.arange(256, dtype=torch.float64) + 0.5) / 256
+    identity = torch.tensor([group.identity], dtype=torch.float64)
+    return axis.target.masses(identity, axis.bins)[0], axis.target.masses(elements, axis.bins).mean(0)
+
+
+def ambiguity(average: Tensor, upright: Tensor, anywhere: Tensor) -> float:
+    """The a in [0, 1] for which (1 - a) upright + a anywhere lies nearest to the average; masses (bins,) each.
+
+    0: untouched images all sit at the identity. 1: every element is as common as the identity. Of a two-element group
+    it is twice the share of images at the other element.
+    """
+    way = anywhere - upright
+    return float(((average - upright) @ way / (way @ way)).clamp(0, 1))
+
+
+def find_modes(masses: Array, cyclic: bool) -> Modes:
+    """Peaks that stand out by PROMINENCE of the highest, placed by a parabola through three log masses: (bins,)."""
+    from scipy.signal import find_peaks
+
+    bins = len(masses)
+    start = int(np.argmin(masses))
+    # On the circle from the lowest bin once around; on the interval the ends may be peaks, so the floor lies outside.
+    line = np.roll(masses, -start) if cyclic else masses
+    floor = masses.min() if cyclic else 0.0
+    padded = np.concatenate([[floor], line, [floor]])
+    peaks, _ = find_peaks(padded, prominence=PROMINENCE * masses.max())
+    if not len(peaks):  # all masses equal: no peak, so the middle of the whole
+        peaks = np.array([1 + int(np.argmax(line))])
+    bin_of = (peaks - 1 + (start if cyclic else 0)) % bins
+    place = np.array([(j + 0.5 + _vertex(masses, j, cyclic)) / bins for j in bin_of])
+    order = np.argsort(-masses[bin_of], kind="stable")
+    return Modes((place % 1 if cyclic else place.clip(0, 1))[order], masses[bin_of][order])
+
+
+def entropy(masses: Tensor) -> float:
+    """Mean entropy of rows of masses, in units of that of the uniform distribution: (n,bins) -> number in [0, 1]."""
+    return float(-torch.special.xlogy(masses, masses).sum(1).mean()) / math.log(masses.shape[1])
+
+
+def advice(index: float, index_of_guesses: float, name: str) -> str:
+    """One sentence: is structure for this group likely to help on these images?"""
+    if index_of_guesses < CLEAR <= index:
+        return f"The model is unsure, but its guesses agree on one element of {name}: train longer before judging."
+    if index < CLEAR:
+        return f"Untouched images nearly all sit at one element of {name}: structure for it is likely to help."
+    if index < UNCLEAR:
+        return f"Some images already come transformed by {name}: structure for it may help; compare with weight 0."
+    return (
+        f"Images come at many elements of {name}, or the model cannot tell them apart: structure for it is unlikely "
+        "to help; try the relative reference, or leave the group out."
+    )
+
+
+def _vertex(masses: Array, place: int, cyclic: bool) -> float:
+    """Offset in bins of the peak of the parabola through the log masses at place and its neighbours, within 1/2."""
+    bins = len(masses)
+    if not cyclic and place in (0, bins - 1):
+        return 0.0
+    low, here, high = np.log(np.maximum(masses[[place - 1, place, (place + 1) % bins]], 1e-12))
+    bend = low - 2 * here + high
+    return float(np.clip(0.5 * (low - high) / bend, -0.5, 0.5)) if bend < 0 else 0.0

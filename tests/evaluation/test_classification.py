@@ -1,0 +1,158 @@
+"""Classifiers of frozen features."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from duet.data import MemoryImages
+from duet.evaluation import Inapplicable, as_subject, classify, transfer
+from duet.evaluation import classification as module
+from duet.evaluation.classification import accuracy, confusion, logistic, nearest_neighbours
+from duet.groups import find_group
+from duet.networks import OnlineHead
+
+from .conftest import make_context
+
+
+def test_accuracy_and_confusion_by_hand():
+    labels, predicted = np.array([0, 0, 1, 2]), np.array([0, 1, 1, 1])
+    assert accuracy(predicted, labels) == 0.5
+    assert confusion(labels, predicted).tolist() == [[1, 1, 0], [0, 1, 0], [0, 1, 0]]
+
+
+def unit(degrees):
+    angle = torch.deg2rad(torch.tensor(degrees))
+    return torch.stack([angle.cos(), angle.sin()], 1)
+
+
+def test_a_near_neighbour_outvotes_two_far_ones():
+    # cos 0 = 1, cos 60 = 1/2: at temperature 0.1 the votes are 1 against 2 exp(-5) = 0.013; at 10 they are 1 and 1.9.
+    bank, labels = unit([0.0, 60.0, -60.0]), torch.tensor([0, 1, 1])
+    assert nearest_neighbours(bank, labels, unit([0.0]), k=3, temperature=0.1).tolist() == [0]
+    assert nearest_neighbours(bank, labels, unit([0.0]), k=3, temperature=10.0).tolist() == [1]
+
+
+def test_only_k_neighbours_vote():
+    bank, labels = unit([0.0, 1.0, 2.0]), torch.tensor([0, 1, 1])
+    assert nearest_neighbours(bank, labels, unit([0.0]), k=1, temperature=10.0).tolist() == [0]
+    assert nearest_neighbours(bank, labels, unit([0.0]), k=50, temperature=10.0).tolist() == [1]
+
+
+def test_neighbours_compare_directions_not_lengths():
+    bank = torch.cat([100 * unit([0.0]), unit([50.0])])
+    assert nearest_neighbours(bank, torch.tensor([0, 1]), 0.01 * unit([40.0]), k=1).tolist() == [1]
+
+
+def blobs(n, noise, seed):
+    generator = torch.Generator().manual_seed(seed)
+    labels = torch.arange(n) % 3
+    z = torch.randn(n, 6, generator=generator) * noise
+    return z + 3 * torch.nn.functional.one_hot(labels, 6), labels
+
+
+def test_logistic_regression_tells_blobs_apart():
+    (z, labels), (z_test, expected) = blobs(300, 0.5, 0), blobs(90, 0.5, 1)
+    assert accuracy(logistic(z, labels, z_test).predicted, expected.numpy()) == 1.0
+
+
+def test_logistic_regression_does_not_mind_the_scale_of_features():
+    (z, labels), (z_test, _) = blobs(300, 2.0, 0), blobs(90, 2.0, 1)
+    scale = torch.logspace(-3, 3, 6)
+    plain, scaled = logistic(z, labels, z_test), logistic(5 + z * scale, labels, 5 + z_test * scale)
+    assert plain.strength == scaled.strength
+    assert np.mean(plain.predicted == scaled.predicted) > 0.97
+
+
+def test_the_held_out_part_chooses_the_strength():
+    # Far more noisy features than images: only a strong penalty generalises.
+    generator = torch.Generator().manual_seed(0)
+    labels = torch.arange(200) % 2
+    z = torch.randn(200, 400, generator=generator)
+    z[:, 0] += labels
+    assert logistic(z, labels, z).strength < 1
+    clear, clear_labels = blobs(300, 0.4, 0)
+    assert logistic(clear, clear_labels, clear).strength == min(module.STRENGTHS)
+
+
+def test_one_class_is_predicted_always():
+    assert logistic(torch.randn(10, 2), torch.full((10,), 4), torch.randn(3, 2)).predicted.tolist() == [4, 4, 4]
+
+
+def test_features_that_never_vary_do_no_harm():
+    (z, labels), (z_test, expected) = blobs(300, 0.5, 0), blobs(90, 0.5, 1)
+    z[:, 5], z_test[:, 5] = 7.0, 7.0
+    assert accuracy(logistic(z, labels, z_test).predicted, expected.numpy()) == 1.0
+
+
+def test_every_part_of_a_table_is_scored(perfect):
+    context, counter = perfect
+    result = classify(context)
+    kinds = {f"{method}{part}" for method in ("logistic", "knn") for part in ("", "_content", "_group")}
+    assert set(result.scalars) == kinds | {"chance"}
+    assert result.arrays["confusion"].sum() == 40
+    assert counter.images == 80
+    assert classify(context).scalars == result.scalars
+    assert counter.images == 80
+
+
+def coloured(n=120):
+    """Class 0 red, class 1 blue."""
+    labels = torch.arange(n) % 2
+    images = torch.rand(n, 3, 4, 4, generator=torch.Generator().manual_seed(0)) * 0.3
+    images[torch.arange(n), 2 * labels] += 0.6
+    return images, labels
+
+
+def test_a_function_without_a_table_is_scored_as_a_whole():
+    images, labels = coloured()
+    subject = as_subject(lambda x: x.mean((2, 3)), "hue", images[:2])
+    result = classify(make_context(subject, images, find_group("hue"), labels))
+    assert set(result.scalars) == {"logistic", "knn", "chance"}
+    assert result.scalars["logistic"] == result.scalars["knn"] == 1.0
+    assert result.scalars["chance"] == 0.5
+
+
+def test_the_online_head_is_scored():
+    images, labels = coloured()
+    subject = as_subject(lambda x: x.mean((2, 3)), "hue", images[:2])
+    head = OnlineHead(3, 2)
+    with torch.no_grad():
+        head.linear.weight.copy_(torch.tensor([[1.0, 0, 0], [0, 0, 1.0]]))
+        head.linear.bias.zero_()
+    context = make_context(replace(subject, head=head), images, find_group("hue"), labels)
+    assert classify(context).scalars["head"] == 1.0
+
+
+def test_unlabelled_images_are_left_out():
+    images, labels = coloured()
+    labels[10:20] = -1
+    labels[-20:] = -1
+    subject = as_subject(lambda x: x.mean((2, 3)), "hue", images[:2])
+    result = classify(make_context(subject, images, find_group("hue"), labels))
+    assert result.provenance["labelled_train"] == 50
+    assert result.provenance["labelled_test"] == 40
+
+
+def test_without_labels_there_is_a_reason():
+    images, labels = coloured()
+    subject = as_subject(lambda x: x.mean((2, 3)), "hue", images[:2])
+    context = make_context(subject, images, find_group("hue"), torch.full_like(labels, -1))
+    with pytest.raises(Inapplicable, match="labels"):
+        classify(context)
+
+
+def test_transfer_names_its_sets(monkeypatch):
+    images, labels = coloured()
+    opened = []
+
+    def open_images(name, split, **options):
+        opened.append((name, split, options["image_size"], options["channels"]))
+        return MemoryImages(name, split, images, labels)
+
+    monkeypatch.setattr(module, "open_images", open_images)
+    subject = as_subject(lambda x: x.mean((2, 3)), "hue", images[:2])
+    result = transfer(make_context(subject, images, find_group("hue"), labels), ["flowers", "sets/pets"])
+    assert result.scalars["flowers/logistic"] == result.scalars["pets/logistic"] == 1.0
+    assert opened[0] == ("flowers", "train", 4, 3)

@@ -1,0 +1,163 @@
+"""The map of distances between transformed images and moved features."""
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+
+from duet.actions import fit_action
+from duet.evaluation import as_subject, map_equivariance
+from duet.evaluation.equivariance import (
+    diagonal_contrast,
+    distance_map,
+    distance_maps,
+    fitted_orbit,
+    mean_square_distance,
+    prescribed_orbit,
+    row_minimum,
+    share_within,
+)
+from duet.groups import find_group
+from duet.representation import Axis, Concatenated, FittedAction, Gaussian, Joint, Table, VonMises, act, shift
+
+from .conftest import BRIGHTNESS, SMALL, make_context, read_brightness
+
+
+def draw(*shape, seed=0):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+def test_distances_by_hand():
+    left, right = torch.tensor([[[0.0, 0.0], [1.0, 1.0]]]), torch.tensor([[[3.0, 4.0], [1.0, 1.0]]])
+    torch.testing.assert_close(distance_map(left, right), torch.tensor([[12.5]], dtype=torch.float64))
+
+
+def test_distances_are_those_of_all_differences():
+    left, right = 100 + draw(5, 7, 11), 100 + draw(6, 7, 11, seed=1)
+    slow = (left.double().unsqueeze(1) - right.double().unsqueeze(0)).square().sum(3).mean(2)
+    torch.testing.assert_close(distance_map(left, right), slow, rtol=1e-4, atol=1e-4)
+
+
+def test_the_map_of_chunks_is_the_map_of_all(perfect, monkeypatch):
+    context, _ = perfect
+    sweep = context.sweep()
+    orbit = prescribed_orbit(BRIGHTNESS, BRIGHTNESS.axes[0], sweep.g, context.group)
+    whole = distance_maps(sweep, orbit, BRIGHTNESS, BRIGHTNESS.axes[0])
+    monkeypatch.setattr("duet.evaluation.equivariance.CHUNK", 16 * 24 * 10)  # five images at a time
+    parts = distance_maps(sweep, orbit, BRIGHTNESS, BRIGHTNESS.axes[0])
+    for where in ("z", "logits"):
+        torch.testing.assert_close(whole[where], parts[where], rtol=1e-4, atol=1e-4)
+
+
+AXES = (Axis("rot360", 8, VonMises(0.2)), Axis("brightness", 4, Gaussian(0.3)))
+
+
+@pytest.mark.parametrize("layout", [Table(3, AXES[0]), Joint(2, AXES), Concatenated(3, AXES)])
+def test_the_prescribed_orbit_is_act_at_every_g(layout):
+    axis, group = layout.axes[-1], find_group(layout.axes[-1].name)
+    z, g = draw(6, layout.dim), torch.linspace(0, 1, 5)
+    expected = torch.stack([act(z, layout, axis, float(value)) for value in g])
+    torch.testing.assert_close(prescribed_orbit(layout, axis, g, group)(z), expected)
+
+
+def test_a_relative_orbit_shifts_by_the_difference_to_the_identity():
+    layout, group = Table(3, AXES[0]), find_group("rot360")
+    z, g = draw(6, layout.dim), torch.tensor([0.25, 0.5, 0.75])
+    expected = torch.stack([shift(z, layout, AXES[0], by) for by in (-0.25, 0.0, 0.25)])
+    torch.testing.assert_close(prescribed_orbit(layout, AXES[0], g, group, relative=True)(z), expected)
+
+
+def test_the_fitted_orbit_is_the_action_at_every_step():
+    images = torch.rand(60, 1, 4, 4, generator=torch.Generator().manual_seed(0))
+    action = fit_action(lambda x: x.flatten(1), images, find_group("rot360"), pairs=200)
+    z, by = draw(6, 16), torch.tensor([-0.2, 0.0, 0.4])
+    expected = torch.stack([action(z, float(step)) for step in by])
+    torch.testing.assert_close(fitted_orbit(action, by)(z), expected, rtol=1e-4, atol=1e-4)
+    assert action.weight.dtype == torch.float64  # the subject's own action is left as it was
+
+
+def test_row_minima_by_hand():
+    table = torch.tensor([[1.0, 2.0, 3.0], [2.0, 2.5, 1.0], [0.0, 1.0, 1.0]])
+    g = torch.tensor([0.0, 1 / 3, 2 / 3])
+    found = row_minimum(table, g)
+    torch.testing.assert_close(found, torch.tensor([0.0, 2 / 3, 0.0]))
+    # Rows 0, 1, 2 miss by 0, 1/3 and 2/3; on the circle the last is 1/3 too.
+    assert share_within(found, g, cyclic=False, window=0.1) == pytest.approx(1 / 3)
+    assert share_within(found, g, cyclic=False, window=1 / 3) == pytest.approx(2 / 3)
+    assert share_within(found, g, cyclic=True, window=1 / 3) == pytest.approx(1)
+
+
+def test_contrast_by_hand():
+    assert diagonal_contrast(torch.tensor([[0.0, 2.0], [2.0, 0.0]])) == 1.0
+    assert diagonal_contrast(torch.ones(3, 3)) == 0.0
+    assert diagonal_contrast(torch.tensor([[1.0, 3.0], [3.0, 1.0]])) == 0.5
+    assert diagonal_contrast(torch.zeros(3, 3)) == 0.0
+
+
+def test_the_distance_of_two_images_is_that_of_all_pairs():
+    z = draw(9, 4)
+    pairs = [(z[i] - z[j]).square().sum() for i in range(9) for j in range(9) if i != j]
+    assert mean_square_distance(z) == pytest.approx(float(torch.stack(pairs).mean()), rel=1e-5)
+
+
+def test_an_exact_table_has_an_empty_diagonal(perfect):
+    context, _ = perfect
+    result = map_equivariance(context)
+    assert result.scalars["error_prescribed"] < 1e-3
+    assert result.scalars["row_minimum_within_one_bin"] == 1.0
+    assert result.scalars["row_minimum_within_one_bin_logits"] == 1.0
+    assert result.scalars["diagonal_contrast"] > 0.99
+    assert result.scalars["sensitivity"] > 1
+    assert result.arrays["map"].shape == (16, 16)
+
+
+def test_the_map_costs_the_sweep_and_no_image_more(perfect):
+    context, counter = perfect
+    _ = context.action  # fitted once, for whoever needs it
+    before = counter.images
+    result = map_equivariance(context)
+    # 16 elements of 12 images, and the 12 untouched ones: the grid of 16 does not hold the identity.
+    assert counter.images - before == 17 * 12
+    assert {"map", "map_logits", "map_fitted", "map_logits_fitted"} <= set(result.arrays)
+    map_equivariance(context)
+    assert counter.images - before == 17 * 12
+
+
+def test_a_wrong_action_is_caught(perfect):
+    context, _ = perfect
+    mirrored = replace(
+        context,
+        subject=replace(context.subject, features=lambda x: read_brightness(x).reshape(-1, 3, 8).flip(2).flatten(1)),
+        _cache={},
+    )
+    scalars = map_equivariance(mirrored).scalars
+    assert scalars["error_prescribed"] > 1
+    assert scalars["row_minimum_within_one_bin"] < 0.5
+
+
+def test_pixels_under_quarter_turns_are_a_permutation(pixels):
+    result = map_equivariance(pixels)
+    assert result.scalars["error_fitted"] < 1e-3
+    assert "error_prescribed" not in result.scalars
+    assert result.scalars["row_minimum_within_one_bin_fitted"] == 1.0
+    assert result.arrays["true_elements"].tolist() == [0.125, 0.375, 0.625, 0.875]
+    # The map itself also shows what lies between the elements: here they are on the grid of 16.
+    assert result.arrays["map_fitted"].shape == (16, 16)
+
+
+def test_no_action_has_error_one():
+    """With the identity as the action, the error is 1 by construction."""
+    images = torch.rand(400, 1, 4, 4, generator=torch.Generator().manual_seed(1))
+    z = torch.randn(4, 16)
+    idle = FittedAction.fit(z, z, torch.rand(4), cyclic=True, order=0, ridge=1.0)
+    subject = replace(as_subject(torch.nn.Flatten(), "rot360", images[:2]), actions={"rot360": idle})
+    result = map_equivariance(make_context(subject, images, find_group("rot360"), sizes=SMALL))
+    assert result.scalars["error_fitted"] == pytest.approx(1, abs=1e-4)
+
+
+def test_collapse_shows(collapsed):
+    scalars = map_equivariance(collapsed).scalars
+    assert scalars["sensitivity"] == 0
+    assert math.isnan(scalars["error_fitted"])
+    assert scalars["diagonal_contrast_fitted"] == 0

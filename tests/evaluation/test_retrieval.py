@@ -1,0 +1,91 @@
+"""Ranks of the right copy."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from duet.evaluation import Context, Sizes, retrieve
+from duet.evaluation.context import Sweep
+from duet.evaluation.retrieval import _copies, distances, score
+from duet.groups import find_group
+
+
+def test_ranks_by_hand():
+    distance = torch.tensor([[1.0, 2.0, 3.0], [3.0, 2.0, 1.0], [1.0, 2.0, 3.0]])
+    found = score(distance, torch.tensor([0, 1, 2]))
+    assert found.hit1.tolist() == [1, 0, 0]
+    assert found.reciprocal.tolist() == pytest.approx([1, 1 / 2, 1 / 3])
+    assert found.nearest.tolist() == [[1, 0, 0], [0, 0, 1], [1, 0, 0]]
+
+
+def test_hit_at_five_counts_the_fifth_and_not_the_sixth():
+    distance = torch.arange(8.0).expand(2, 8)
+    assert score(distance, torch.tensor([4, 5])).hit5.tolist() == [1, 0]
+
+
+def test_equally_near_copies_come_in_random_order():
+    # One is nearer, three are equal: the right one is second, third or fourth, one in three each.
+    found = score(torch.tensor([[0.0, 1.0, 1.0, 1.0]]), torch.tensor([2]))
+    assert float(found.hit1) == 0
+    assert float(found.reciprocal) == pytest.approx((1 / 2 + 1 / 3 + 1 / 4) / 3)
+    tied = score(torch.tensor([[0.0, 0.0, 1.0]]), torch.tensor([0]))
+    assert float(tied.hit1) == 0.5
+    assert tied.nearest.tolist() == [[0.5, 0.5, 0]]
+
+
+def test_distances_go_to_the_copies_of_the_same_image():
+    z = torch.tensor([[[0.0], [10.0]], [[1.0], [20.0]]])  # two elements of two images
+    sweep = Sweep(find_group("brightness"), torch.tensor([0.0, 1.0]), z, z[0])
+    source, goal = torch.tensor([[0], [1]]), torch.tensor([[1], [0]])
+    found = distances(sweep, source, goal, lambda features, a, b: features + (b - a).unsqueeze(1))
+    # Image 0 moves from 0 to 0 + 1; image 1 from 20 to 20 - 1.
+    assert found.tolist() == [[1.0, 0.0], [9.0, 1.0]]
+
+
+def test_an_exact_action_hits_always(perfect):
+    context, _ = perfect
+    scalars = retrieve(context).scalars
+    assert scalars["hit1_prescribed"] == scalars["mrr_prescribed"] == 1.0
+    assert scalars["parameter_error_factor_prescribed"] == 0
+    assert scalars["chance_hit1"] == pytest.approx(1 / 16)
+    assert scalars["chance_hit5"] == pytest.approx(5 / 16)
+    assert scalars["chance_mrr"] == pytest.approx(sum(1 / k for k in range(1, 17)) / 16)
+
+
+def test_the_copies_of_a_finite_group_are_its_elements(pixels):
+    scalars = retrieve(pixels).scalars
+    assert scalars["hit1_fitted"] == 1.0
+    assert scalars["chance_hit1"] == 0.25
+    assert "hit5_fitted" not in scalars
+
+
+def test_collapse_scores_as_chance_does(collapsed):
+    scalars = retrieve(collapsed).scalars
+    assert scalars["hit1_fitted"] == pytest.approx(scalars["chance_hit1"])
+    assert scalars["mrr_fitted"] == pytest.approx(scalars["chance_mrr"])
+    assert scalars["parameter_error_degrees_fitted"] == pytest.approx(
+        scalars["chance_parameter_error_degrees"], rel=1e-4
+    )
+
+
+def test_a_relative_reference_moves_by_the_difference(perfect):
+    context, _ = perfect
+    relative = replace(context, subject=replace(context.subject, relative=True), _cache={})
+    assert retrieve(relative).scalars["hit1_prescribed"] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("name", "kept"), [("rot360", [0.0, 0.25, 0.5, 0.75]), ("brightness", [0.0, 0.25, 0.625, 0.875])]
+)
+def test_copies_lie_evenly_apart(name, kept):
+    g = torch.arange(8) / 8
+    sweep = Sweep(find_group(name), g, torch.zeros(8, 2, 3), torch.zeros(2, 3))
+    assert _copies(sweep, 4).g.tolist() == kept
+    assert _copies(sweep, 50) is sweep
+
+
+def test_more_queries_are_more_rows(perfect):
+    context, _ = perfect
+    more: Context = replace(context, sizes=Sizes(images=12, sweep=16, queries=5, probe=64, pairs=300), _cache={})
+    assert retrieve(more).arrays["parameter_error_prescribed"].shape == (60,)
