@@ -138,7 +138,8 @@ class Attention(nn.Module):
         super().__init__()
         self.heads = heads
         self.norm = _norm(width)
-        self.look = nn.Linear(width, 3 * width)
+        # No bias: that of the keys shifts all scores of a query alike, which softmax ignores.
+        self.look = nn.Linear(width, 3 * width, bias=False)
         self.out = nn.Linear(width, width)
 
     def forward(self, x: Tensor) -> Tensor:
