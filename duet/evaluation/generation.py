@@ -101,7 +101,7 @@ def generation(
     build: BuildDecoder = small_decoder,
     training: Training | None = None,
     images: int = 400,
-    sweep: int = 12,
+    sweep: int = 24,
     shown: int = 4,
     seed: int = 0,
 ) -> Result:

@@ -104,9 +104,11 @@ def _mosaic(rows: list[Array]) -> Array:
 
 
 def _columns(result: Result) -> Array:
-    """Up to COLUMNS elements of the sweep, evenly apart."""
-    swept = len(result.arrays["g"])
-    return np.linspace(0, swept - 1, min(swept, COLUMNS)).round().astype(int)
+    """Every k-th element of the sweep, the untouched image among them if it is there, at most COLUMNS."""
+    g = result.arrays["g"]
+    step = -(-len(g) // COLUMNS)
+    start = int(np.abs(g - result.provenance["identity"]).argmin()) % step
+    return np.arange(start, len(g), step)
 
 
 def _centres(side: int, count: int) -> Array:

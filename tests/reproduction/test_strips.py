@@ -39,8 +39,10 @@ def test_a_model_without_a_table_has_no_prescribed_row():
     assert [label.get_text() for label in strip.get_yticklabels()] == ["truth", "fitted"]
 
 
-def test_a_long_sweep_is_thinned_out():
-    assert len(draw_strips(result(swept=50)).axes[0].get_xticklabels()) == 13
+def test_a_long_sweep_is_thinned_out_and_keeps_the_untouched_image():
+    labels = [label.get_text() for label in draw_strips(result(swept=50)).axes[0].get_xticklabels()]
+    assert len(labels) == 13
+    assert "0°" in labels
 
 
 @pytest.mark.parametrize("channels", [1, 3])
