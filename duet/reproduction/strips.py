@@ -1,0 +1,124 @@
+"""Strips of decoded images: what the decoder makes of T_g f(x), beside the truly transformed image."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+from numpy.typing import NDArray
+
+from ..evaluation.result import Result
+
+Array = NDArray[Any]
+COLUMNS = 13  # as many as stay readable
+GAP = 2  # pixels between images
+# Okabe and Ito's colours, and a line style each, so that nothing rests on colour alone.
+STYLES = {
+    "none": ("no action", "#999999", ":"),
+    "prescribed": ("prescribed", "#0072b2", "--"),
+    "fitted": ("fitted", "#d55e00", "-"),
+}
+
+
+def draw_strips(result: Result) -> Figure:
+    """Each image truly transformed, and decoded under each action, with its error; below, the errors over the sweep."""
+    truth = result.arrays["truth"]  # (K, S, C, H, W)
+    actions = [name for name in ("prescribed", "fitted") if f"decoded_{name}" in result.arrays]
+    columns = _columns(result)
+    count, cells = len(truth), len(columns)
+    height = truth.shape[3] / truth.shape[4] * 0.62 * (len(actions) + 1)  # inches a strip
+    figure = Figure(figsize=(0.62 * cells + 2.6, count * (height + 0.12) + 2.6), layout="constrained")
+    axes = figure.subplots(count + 1, 1, height_ratios=[*[height] * count, 1.7], squeeze=False)[:, 0]
+    for axis, number in zip(axes, range(count), strict=False):
+        rows = {"truth": truth[number], **{STYLES[a][0]: result.arrays[f"decoded_{a}"][number] for a in actions}}
+        _draw_strip(axis, rows, columns)
+        _frame_identity(axis, result, columns, truth.shape[3:], len(rows))
+    labels = [_label(float(v), result.provenance["unit"]) for v in result.arrays["parameter"][columns]]
+    axes[0].set_xticks(_centres(truth.shape[4], cells), labels, fontsize=9)
+    axes[0].xaxis.tick_top()
+    _draw_errors(axes[-1], result)
+    figure.suptitle(_title(result), fontsize=11)
+    return figure
+
+
+def _draw_strip(axis: Axes, rows: dict[str, Array], columns: Array) -> None:
+    """Rows of images (S,C,H,W) as one picture, their names on the left, their mean squared errors on the right."""
+    truth = rows["truth"]
+    height = truth.shape[2]
+    picture = _mosaic([row[columns] for row in rows.values()])
+    axis.imshow(picture, cmap="gray", vmin=0, vmax=1, interpolation="nearest")
+    middles = _centres(height, len(rows))
+    axis.set_yticks(middles, rows.keys(), fontsize=9)
+    for middle, (name, row) in zip(middles, rows.items(), strict=True):
+        text = "error" if name == "truth" else f"{np.mean((row - truth) ** 2):.3f}"
+        axis.text(1.01, middle, text, transform=axis.get_yaxis_transform(), va="center", fontsize=9)
+    axis.set_xticks([])
+    axis.tick_params(length=0)
+    axis.spines[:].set_visible(False)
+
+
+def _draw_errors(axis: Axes, result: Result) -> None:
+    """The error of every action at every g, in the raw unit, and the plain reconstruction's as a level."""
+    x = result.arrays["parameter"]
+    for name, (label, colour, style) in STYLES.items():
+        if f"error_{name}" in result.arrays:
+            axis.plot(x, result.arrays[f"error_{name}"], color=colour, linestyle=style, marker="o", ms=3, label=label)
+    level = result.scalars["reconstruction_error"]
+    axis.axhline(level, color="black", linewidth=1, linestyle="-.", label="reconstruction")
+    axis.set_ylim(bottom=0)
+    axis.set_xlabel(f"{result.provenance['group']} ({result.provenance['unit']})", fontsize=9)
+    axis.set_ylabel("squared error", fontsize=9)
+    axis.tick_params(labelsize=9)
+    axis.spines[["top", "right"]].set_visible(False)
+    axis.legend(fontsize=9, frameon=False, ncols=4, loc="lower center", bbox_to_anchor=(0.5, 1.0))
+
+
+def _frame_identity(axis: Axes, result: Result, columns: Array, size: tuple[int, ...], rows: int) -> None:
+    """An orange frame around the untouched image's column, if it is part of the sweep."""
+    for cell in np.flatnonzero(np.abs(result.arrays["g"][columns] - result.provenance["identity"]) < 1e-6):
+        corner = (cell * (size[1] + GAP) - 1.5, -1.5)
+        axis.add_patch(
+            Rectangle(
+                corner,
+                size[1] + 2,
+                rows * (size[0] + GAP),
+                fill=False,
+                edgecolor="#e69f00",
+                linewidth=2,
+                clip_on=False,
+            )
+        )
+
+
+def _mosaic(rows: list[Array]) -> Array:
+    """Rows of images (S,C,H,W) side by side with white gaps: (R (H + GAP) - GAP, S (W + GAP) - GAP) or (..., 3)."""
+    images = np.stack(rows).transpose(0, 3, 1, 4, 2)  # (R, H, S, W, C)
+    count, height, cells, width, channels = images.shape
+    spaced = np.ones((count, height + GAP, cells, width + GAP, channels), dtype=np.float32)
+    spaced[:, :height, :, :width] = images
+    picture = spaced.reshape(count * (height + GAP), cells * (width + GAP), channels)[:-GAP, :-GAP]
+    return picture[..., 0] if channels == 1 else picture.clip(0, 1)
+
+
+def _columns(result: Result) -> Array:
+    """Every k-th element of the sweep, the untouched image among them if it is there, at most COLUMNS."""
+    g = result.arrays["g"]
+    step = -(-len(g) // COLUMNS)
+    start = int(np.abs(g - result.provenance["identity"]).argmin()) % step
+    return np.arange(start, len(g), step)
+
+
+def _centres(side: int, count: int) -> Array:
+    return (side - 1) / 2 + np.arange(count) * (side + GAP)
+
+
+def _label(value: float, unit: str) -> str:
+    return f"{value:.0f}°" if unit == "degrees" else f"{value:.3g}"
+
+
+def _title(result: Result) -> str:
+    method, group = result.provenance["method"], result.provenance["group"]
+    return f"{method}, {group}: features of the untouched image (framed), transformed and decoded"
