@@ -13,10 +13,12 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
+from .checkpoint import read_checkpoint, write_checkpoint
 from .experiment import Experiment, from_dict, groups
 from .groups import Group
 from .groups.group import as_float
 from .networks import Backbone, OnlineHead, build_backbone
+from .networks.decoder import Decoder
 from .representation import FittedAction, Layout, Representation, layout_from_dict
 
 FORMAT = 1
@@ -106,6 +108,27 @@ def save(encoder: Encoder, folder: Path) -> None:
         shutil.rmtree(old)
     else:
         os.rename(partial, folder)
+
+
+def save_decoder(decoder: Decoder, run: Path, group: str) -> None:
+    """Keep a decoder of a run's features, trained under a group."""
+    write_checkpoint({"config": decoder.to_dict(), "weights": decoder.state_dict()}, _decoder_path(run, group))
+
+
+def load_decoder(run: str | os.PathLike[str], group: str) -> Decoder | None:
+    """The decoder that `save_decoder` kept, or None."""
+    path = _decoder_path(Path(run), group)
+    if not path.exists():
+        return None
+    state = read_checkpoint(path)
+    try:
+        return Decoder.from_dict(state["config"], state["weights"])
+    except (KeyError, TypeError, ValueError, RuntimeError) as error:
+        raise ValueError(f"{path} does not hold a decoder: {str(error).splitlines()[0]}") from None
+
+
+def _decoder_path(run: Path, group: str) -> Path:
+    return run / "decoders" / f"{group}.safetensors"
 
 
 def load(path: str | os.PathLike[str], backbone: Backbone | None = None) -> Encoder:

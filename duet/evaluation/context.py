@@ -5,7 +5,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, field, replace
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Any, TypeVar
 
 import torch
@@ -35,6 +35,7 @@ class Sizes:
     queries: int = 4  # retrieval's queries an image
     probe: int = 4000  # transformed training images of the linear probe
     pairs: int = 12_000  # of the fitted action, where the subject brings none
+    decoder_steps: int = 1500  # of the decoder's training
 
     def __post_init__(self) -> None:
         for key, value in asdict(self).items():
@@ -80,6 +81,7 @@ class Context:
     sizes: Sizes = field(default_factory=Sizes)
     seed: int = 0
     track: Track[Any] = untracked
+    folder: Path | None = None  # the run's, where an evaluation may leave what it trained
     _cache: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     def with_group(self, group: Group) -> Context:

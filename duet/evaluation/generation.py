@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from ..actions import Features, fit_action
-from ..artifact import Encoder
+from ..artifact import Encoder, save_decoder
 from ..data.progress import track
 from ..groups import Group
 from ..groups.group import as_float
 from ..networks.decoder import Decoder, small_decoder
-from ..representation import FittedAction
+from ..representation import FittedAction, Representation
+from .context import Context
 from .result import Result
+from .subject import Subject, as_subject
 
 BuildDecoder = Callable[[int, int, tuple[int, int]], Decoder]  # (dim, channels, size) -> fresh weights
 Decode = Callable[[Tensor], Tensor]  # (N,D) -> (N,C,H,W) in [0,1]
@@ -91,8 +93,36 @@ def train_decoder(
     return decoder.eval()
 
 
+def generate(context: Context) -> Result:
+    """The generation study of a context; the decoder is kept in its folder, for whoever wants to see more."""
+    train, test = context.probe_images, context.images
+    subject, sizes = context.subject, context.sizes
+    decoder = train_decoder(
+        subject.features,
+        train,
+        context.group,
+        training=Training(steps=sizes.decoder_steps),
+        seed=context.seed,
+        label=f"decoder of {subject.description.get('method', 'the encoder')}",
+    )
+    if context.folder is not None:
+        save_decoder(decoder, context.folder, context.group.name)
+    subject = replace(subject, actions={**subject.actions, context.group.name: context.action})
+    found = generation(
+        subject,
+        train,
+        test,
+        context.group.name,
+        decoder=decoder,
+        images=len(test),
+        seed=context.seed,
+        training=Training(steps=sizes.decoder_steps),
+    )
+    return replace(found, provenance={**found.provenance, **context.provenance()})
+
+
 def generation(
-    encoder: Encoder,
+    encoder: Encoder | Subject,
     train: Tensor,
     test: Tensor,
     group: str | None = None,
@@ -111,29 +141,27 @@ def generation(
     d(f(x)), `action_error_fitted` and, where the features have columns for the group, `action_error_prescribed` of
     d(T_g f(x)). A trained `decoder` can be given; else one is trained on `train`.
     """
-    chosen = _group(encoder, group)
+    subject = as_subject(encoder)
+    chosen = _group(subject, group)
     training = training or Training()
     if decoder is None:
-        device = encoder.backbone.norm.weight.device
-        decoder = train_decoder(
-            encoder.features, train, chosen, build=build, training=training, seed=seed, device=device
-        )
-    fitted = encoder.actions.get(chosen.name) or fit_action(encoder.features, train, chosen, seed=seed)
+        decoder = train_decoder(subject.features, train, chosen, build=build, training=training, seed=seed)
+    fitted = subject.actions.get(chosen.name) or fit_action(subject.features, train, chosen, seed=seed)
     generator = torch.Generator().manual_seed(seed)
     x = as_float(test[torch.randperm(len(test), generator=generator)[:images]])
     g = elements(chosen, sweep)
-    actions = {"none": _nothing, **prescribed_action(encoder, chosen), "fitted": fitted_action(fitted, chosen)}
+    actions = {"none": _nothing, **prescribed_action(subject, chosen), "fitted": fitted_action(fitted, chosen)}
     reconstruction = torch.cat(
-        [reconstruction_errors(decoder.images, encoder.features, x, chosen, generator) for _ in range(len(g))]
+        [reconstruction_errors(decoder.images, subject.features, x, chosen, generator) for _ in range(len(g))]
     )
-    errors, strips = action_errors(decoder.images, encoder.features(x), x, chosen, g, actions, shown)
+    errors, strips = action_errors(decoder.images, subject.features(x), x, chosen, g, actions, shown)
     scalars = {"reconstruction_error": float(reconstruction.mean()), "no_action_error": float(errors["none"].mean())}
     scalars |= {f"action_error_{name}": float(errors[name].mean()) for name in actions if name != "none"}
     arrays = {"g": g, "parameter": chosen.parameter(g), "truth": strips.pop("truth")}
     arrays |= {f"decoded_{name}": strip for name, strip in strips.items()}
     arrays |= {f"error_{name}": error for name, error in errors.items()}
     provenance: dict[str, Any] = {
-        "method": encoder.experiment.method,
+        **subject.description,
         "group": chosen.name,
         "unit": chosen.unit,
         "identity": chosen.identity,
@@ -157,13 +185,13 @@ def elements(group: Group, sweep: int) -> Tensor:
     return torch.linspace(round(float(drawn.min()), 2), round(float(drawn.max()), 2), sweep + 1)
 
 
-def prescribed_action(encoder: Encoder, group: Group) -> dict[str, Action]:
+def prescribed_action(subject: Subject, group: Group) -> dict[str, Action]:
     """The paper's T_g by name, or nothing when the features have no columns for the group."""
-    if group.name not in [axis.name for axis in encoder.layout.axes]:
+    if subject.axis(group) is None:
         return {}
 
     def action(z: Tensor, g: float) -> Tensor:
-        representation = encoder.representation(z)
+        representation = Representation(z, subject.layout, relative=subject.relative)
         if representation.relative:  # it knows differences only, and the image is untouched
             return representation.shift(group.name, by=g - group.identity).flat
         return representation.act(group.name, to=g).flat
@@ -217,8 +245,8 @@ def _draw(features: Features, images: Tensor, group: Group, generator: torch.Gen
     return views, features(views)
 
 
-def _group(encoder: Encoder, name: str | None) -> Group:
-    groups = encoder.groups
+def _group(subject: Subject, name: str | None) -> Group:
+    groups = subject.groups
     if name is None and len(groups) == 1:
         return next(iter(groups.values()))
     if name is None or name not in groups:

@@ -21,6 +21,7 @@ from .classification import classify
 from .context import SIZES, Context, Sizes
 from .dependence import measure_dependence
 from .equivariance import map_equivariance
+from .generation import generate
 from .marginals import measure_ambiguity
 from .recovery import recover_elements
 from .result import Result
@@ -37,6 +38,7 @@ EVALUATIONS: dict[str, Evaluation] = {
     "retrieval": retrieve,
     "marginals": measure_ambiguity,
     "dependence": measure_dependence,
+    "generation": generate,
 }
 """Every evaluation by the name of its result; add yours here and `evaluate` runs it too."""
 
@@ -53,6 +55,7 @@ HEADLINES: dict[str, tuple[str, ...]] = {
     "retrieval": ("hit1_*", "chance_hit1", "mrr_*", "chance_mrr", "parameter_error_*", "chance_parameter_error_*"),
     "marginals": ("ambiguity*", "modes"),
     "dependence": ("delta_p_*",),
+    "generation": ("reconstruction_error", "action_error_*", "no_action_error"),
 }
 """The scalars that the table shows; all of those of an evaluation that is not named here."""
 
@@ -117,6 +120,7 @@ def evaluate(
     if out is None and not isinstance(run, Encoder | Context):
         out = Path(run) / "results"
     folder = None if out is None else Path(out)
+    context = replace(context, folder=None if folder is None else folder.parent)
     jobs = _jobs(context, [name for name in EVALUATIONS if only is None or name in only])
     results: dict[str, Result] = {}
     with Bars(len(jobs), show=progress) as bars:
