@@ -58,6 +58,7 @@ def main(arguments: list[str] | None = None) -> int:
     arguments = sys.argv[1:] if arguments is None else arguments
     # The options of a command are read from the library's own types: only its own command waits for that.
     _add_train(commands, whole="train" in arguments[:1])
+    _add_evaluate(commands)
     _add_demo(commands)
     args = parser.parse_strictly(arguments)
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
@@ -199,17 +200,67 @@ def _add_demo(commands: Any) -> None:
 
 
 def _demo(args: argparse.Namespace) -> int:
-    import torch
-    from sklearn.datasets import load_sample_image
+    from .reproduction.demo import run_demo
 
-    from .reproduction.actions import draw_actions
+    run_demo(args.out)
+    return 0
 
-    photograph = torch.from_numpy(load_sample_image("china.jpg").copy())[20:420, 130:530].permute(2, 0, 1)
-    image = torch.nn.functional.adaptive_avg_pool2d(photograph.float() / 255, 96)
-    args.out.mkdir(parents=True, exist_ok=True)
-    path = args.out / "actions.png"
-    draw_actions(image).savefig(path, dpi=110)
-    print(f"What each group does to an image: {path}")
+
+EVALUATE = """Measure what an encoder can do and write RUN/results. What was measured before is kept.
+
+  duet evaluate runs/duet-rot360-digits
+  duet evaluate runs/duet-rot360-digits --only recovery equivariance
+  duet evaluate --encoder mypkg.module:build --group rot360 --data cifar10 --out results/"""
+
+
+def _add_evaluate(commands: Any) -> None:
+    parser = commands.add_parser(
+        "evaluate",
+        help="measure a trained run, or any encoder",
+        description=EVALUATE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.set_defaults(run=_evaluate, parser=parser)
+    parser.add_argument("runs", type=Path, nargs="?", metavar="RUN", help="a run's folder")
+    parser.add_argument("--only", nargs="+", metavar="NAME", help="some of the evaluations (default: all)")
+    parser.add_argument("--force", action="store_true", help="measure again what is there already")
+    parser.add_argument("--sizes", default="demo", metavar="demo|paper", help="how much is measured (default: demo)")
+    parser.add_argument("--seed", type=int, default=0, help="of what is drawn (default: 0)")
+    parser.add_argument("--data", help="other images than the run's own")
+    parser.add_argument("--group", help="another group than the run's first; with --encoder the group")
+    parser.add_argument(
+        "--encoder", metavar="MODULE:FUNCTION", help="an encoder of your own: a function that builds it"
+    )
+    parser.add_argument("--image-size", type=int, help="with --encoder: side of the images")
+    parser.add_argument("--channels", type=int, default=3, choices=(1, 3), help="with --encoder (default: 3)")
+    parser.add_argument("--transfer", nargs="+", metavar="DATA", help="logistic regression on these sets too")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="where the results go (default: RUN/results)")
+
+
+def _evaluate(args: argparse.Namespace) -> int:
+    from .evaluation import evaluate, open_context, open_encoder_context, table, transfer
+
+    if (args.runs is None) == (args.encoder is None):
+        raise ValueError("give a run's folder, or --encoder with --group and --data")
+    if args.encoder is not None:
+        if args.group is None or args.data is None:
+            raise ValueError("--encoder needs --group and --data")
+        sys.path.insert(0, str(Path.cwd()))
+        size = {"image_size": args.image_size, "channels": args.channels}
+        context = open_encoder_context(args.encoder, args.group, args.data, sizes=args.sizes, seed=args.seed, **size)
+    else:
+        context = open_context(args.runs, data=args.data, group=args.group, sizes=args.sizes, seed=args.seed)
+    out = args.out or (args.runs / "results" if args.runs is not None else None)
+    results = evaluate(context, args.only, force=args.force, out=out)
+    if args.transfer:
+        found = transfer(context, args.transfer)
+        results[found.name] = found
+        if out is not None:
+            found.save(out)
+    print(table(results))
+    if out is not None:
+        print(f"written to {out}")
     return 0
 
 
