@@ -70,8 +70,10 @@ def open_context(
 ) -> Context:
     """The context of a run's folder or a trained encoder, on its own images unless others are named."""
     encoder = run if isinstance(run, Encoder) else load(run)
-    experiment = encoder.experiment if data is None else replace(encoder.experiment, data=data, subset=None)
-    experiment = replace(experiment, image_size=experiment.image_size or _square(encoder.image_size))
+    experiment = encoder.experiment
+    if data is not None:  # other images, in the size that the encoder knows
+        size = experiment.image_size or _square(encoder.image_size)
+        experiment = replace(experiment, data=data, subset=None, image_size=size)
     subject = as_subject(encoder)
     if group is not None and group not in subject.groups:
         subject = replace(subject, groups={group: find_group(group)})

@@ -24,7 +24,8 @@ def draw_recovery(result: Result) -> Figure:
     if not variants:
         raise ValueError("these features have no columns to recover from; draw_probe shows the linear probe")
     error = "median_difference_error_{}" if result.provenance["relative"] else "median_error_{}"
-    return _scatter(result, [(f"recovered{s}", f"{error}{s}", _corners(result, s)) for s in variants])
+    titles = [_corners(result, suffix) if len(variants) > 1 else "" for suffix in variants]
+    return _scatter(result, [(f"recovered{s}", f"{error}{s}", t) for s, t in zip(variants, titles, strict=True)])
 
 
 def draw_probe(result: Result) -> Figure:
@@ -225,8 +226,9 @@ def _element_axis(axis: Any, result: Result, ticks: int = 5) -> None:
     """Ticks at quarter turns for degrees, at round numbers otherwise."""
     if result.provenance["unit"] == "degrees":
         low, high = result.provenance["span"]
-        quarters = np.arange(np.ceil(low / 90) * 90, high + 1, 90)
-        axis.set_ticks(quarters if ticks > 3 else quarters[1:-1])
+        quarters = np.arange(np.ceil(low / 90) * 90, high + 1, 90) + 0.0  # no -0
+        # Where panels stand close, the ends would run into their neighbours.
+        axis.set_ticks(quarters if ticks > 3 else quarters[(quarters > low) & (quarters < high)])
         axis.set_major_formatter(FuncFormatter(lambda value, _: _with_unit(value, result, digits=0)))
     else:
         axis.set_major_locator(MaxNLocator(ticks))

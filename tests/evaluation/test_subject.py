@@ -14,7 +14,7 @@ from duet.groups import GROUPS, find_group
 from duet.networks import build_backbone
 from duet.representation import Flat
 
-from .conftest import make_context, see_nothing, tinted
+from .conftest import Counter, make_context, see_nothing, tinted
 
 
 def trained(**values):
@@ -96,8 +96,11 @@ def test_an_encoder_by_name(tmp_path, monkeypatch):
 
 def test_the_identity_is_not_computed_twice():
     images = torch.rand(20, 1, 4, 4)
-    context = make_context(as_subject(nn.Flatten(), "rot360", images), images, find_group("rot360"))
+    counter = Counter(lambda x: x.flatten(1))
+    context = make_context(as_subject(counter, "rot360", images), images, find_group("rot360"))
+    counter.images = 0
     sweep = context.sweep()
+    assert counter.images == 16 * 10
     assert sweep.g.tolist() == [k / 16 for k in range(16)]
     torch.testing.assert_close(sweep.base, sweep.z[8])
     torch.testing.assert_close(sweep.base, context.images.flatten(1))
