@@ -1,11 +1,10 @@
 """Generation: the errors against cases worked out by hand, the training on small images, the whole of it."""
 
-from types import SimpleNamespace
-
 import pytest
 import torch
 
 from duet.artifact import Encoder
+from duet.evaluation import as_subject
 from duet.evaluation.generation import (
     Training,
     action_errors,
@@ -108,21 +107,21 @@ def test_a_sweep_of_a_finite_group_is_the_group():
 def test_the_prescribed_action_goes_to_the_element_itself():
     encoder = tiny_encoder()
     z = torch.randn(3, 16)
-    moved = prescribed_action(encoder, ROTATION)["prescribed"](z, 0.9)
+    moved = prescribed_action(as_subject(encoder), ROTATION)["prescribed"](z, 0.9)
     assert torch.equal(moved, encoder.representation(z).act(to=0.9).flat)
 
 
 def test_a_model_of_differences_is_moved_by_the_difference_from_the_identity():
     encoder = tiny_encoder(reference="relative")
     z = torch.randn(3, 16)
-    moved = prescribed_action(encoder, ROTATION)["prescribed"](z, 0.9)
+    moved = prescribed_action(as_subject(encoder), ROTATION)["prescribed"](z, 0.9)
     assert torch.equal(moved, encoder.representation(z).shift(by=0.9 - ROTATION.identity).flat)
 
 
 def test_features_without_columns_have_no_prescribed_action():
     encoder = tiny_encoder("simclr")
     assert isinstance(encoder.layout, Flat)
-    assert prescribed_action(encoder, ROTATION) == {}
+    assert prescribed_action(as_subject(encoder), ROTATION) == {}
 
 
 def test_the_fitted_action_gets_the_difference_from_the_identity():
@@ -201,7 +200,7 @@ def test_a_decoder_that_is_there_is_used():
 
 
 def test_an_unknown_group_is_refused_with_the_known_ones():
-    encoder = SimpleNamespace(groups={"rot360": ROTATION, "hue": GROUPS["hue"]})
+    encoder = as_subject(lambda images: images.flatten(1), ("rot360", "hue"), torch.zeros(1, 1, 4, 4))
     for name in (None, "rot4"):
         with pytest.raises(ValueError, match="rot360, hue"):
             generation(encoder, blobs(2), blobs(2), name)
