@@ -12,6 +12,8 @@ from .groups.group import as_float
 from .representation import FittedAction
 
 Features = Callable[[Tensor], Tensor]
+UNTOUCHED = 0.25
+"""Share of the pairs that start from the untouched image: sharper than any interpolated one, and what people act on."""
 
 
 def fit_action(
@@ -33,5 +35,6 @@ def transformed_pairs(
     for rows in torch.split(order[:pairs], batch):
         chosen = as_float(images[rows])
         a, b = group.sample(len(rows), generator), group.sample(len(rows), generator)
+        a = torch.where(torch.rand(len(rows), generator=generator) < UNTOUCHED, group.identity, a)
         # No nuisance: two crops of one image at different places would not be images of each other.
         yield features(group.apply(chosen, a)), features(group.apply(chosen, b)), b - a
