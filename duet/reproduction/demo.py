@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,8 +18,7 @@ from ..data import Images
 from ..evaluation import Result, evaluate, flatten
 from ..experiment import Experiment, build_stack, from_dict, groups, open_data, preset
 from ..pretraining import pretrain
-from .figures import draw_ambiguity, draw_dependence, draw_equivariance, draw_marginals, draw_recovery, draw_retrieval
-from .strips import draw_strips
+from .figures import FIGURES
 
 SUMMARY = (
     "recovery/median_error_degrees",
@@ -36,14 +34,6 @@ SUMMARY = (
     "generation/action_error_fitted",
     "generation/no_action_error",
 )
-FIGURES: dict[str, list[Callable[[Result], Figure]]] = {
-    "recovery": [draw_marginals, draw_recovery],
-    "equivariance": [draw_equivariance],
-    "retrieval": [draw_retrieval],
-    "marginals": [draw_ambiguity],
-    "dependence": [draw_dependence],
-    "generation": [draw_strips],
-}
 
 
 def run_demo(out: Path, **changes: object) -> dict[str, object]:
@@ -79,12 +69,12 @@ def draw_results(results: dict[str, Result], folder: Path) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     paths = []
     for name, result in results.items():
-        for draw in FIGURES.get(name.split("-")[0], []):
+        for label, draw in FIGURES.get(name.split("-")[0], {}).items():
             try:
                 figure = draw(result)
-            except (KeyError, ValueError):  # a model without a table has no marginal to draw
+            except ValueError:  # a model without a table has no marginal to draw
                 continue
-            paths.append(folder / f"{name}-{draw.__name__.removeprefix('draw_')}.png")
+            paths.append(folder / f"{name}-{label}.png")
             figure.savefig(paths[-1], dpi=110)
     return paths
 

@@ -11,6 +11,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from ..evaluation.element import unit_name
 from ..evaluation.result import Array, Result
+from .strips import draw_strips
 
 BLUE, ORANGE, GREEN, PURPLE, GREY = "#0072b2", "#e69f00", "#009e73", "#cc79a7", "#666666"  # Okabe and Ito
 ACTIONS = {"prescribed": (BLUE, "the paper's $T_g$"), "fitted": (ORANGE, "fitted action")}
@@ -160,6 +161,7 @@ FIGURES = {
     "retrieval": {"retrieval": draw_retrieval},
     "marginals": {"ambiguity": draw_ambiguity},
     "dependence": {"dependence": draw_dependence},
+    "generation": {"strips": draw_strips},
 }
 """The figures of every evaluation, by the result's name and the figure's own."""
 

@@ -68,7 +68,6 @@ def test_the_error_of_an_image_is_the_mean_over_its_pixels():
 def test_errors_of_actions_worked_out_by_hand():
     images = torch.tensor([[[[0.0, 1.0]]], [[[0.5, 0.5]]]])  # the first one changes when it is mirrored
     actions = {
-        "none": lambda z, g: z,
         "mirror": lambda z, g: z.flip(1) if g == 0.75 else z,
         "black": lambda z, g: 0 * z,
     }
@@ -79,7 +78,8 @@ def test_errors_of_actions_worked_out_by_hand():
     torch.testing.assert_close(errors["mirror"], torch.tensor([0.0, 0.0]))
     torch.testing.assert_close(errors["black"], torch.tensor([0.375, 0.375]))
     torch.testing.assert_close(strips["truth"], torch.tensor([[[[[0.0, 1.0]]], [[[1.0, 0.0]]]]]))
-    torch.testing.assert_close(strips["none"], torch.tensor([[[[[0.0, 1.0]]], [[[0.0, 1.0]]]]]))
+    torch.testing.assert_close(strips["mirror"], strips["truth"])
+    torch.testing.assert_close(strips["black"], torch.zeros(1, 2, 1, 1, 2))
 
 
 def test_reconstruction_is_compared_with_the_view_itself():
@@ -146,6 +146,7 @@ def test_the_same_seed_gives_the_same_decoder_and_leaves_the_global_draws_alone(
         training = Training(steps=3, batch=8)
         return train_decoder(projection(), blobs(20), ROTATION, build=tiny_decoder, training=training, seed=seed)
 
+    torch.manual_seed(123)
     before = torch.get_rng_state()
     first = train(0).state_dict()
     assert torch.equal(torch.get_rng_state(), before)
@@ -181,7 +182,7 @@ def test_the_whole_of_it(method):
     actions = ["none", "fitted"] if method == "simclr" else ["none", "prescribed", "fitted"]
     assert {key for key in result.arrays if key.startswith("error")} == {f"error_{name}" for name in actions}
     for name in actions:
-        assert result.arrays[f"decoded_{name}"].shape == (2, 4, 1, 12, 12)
+        assert name == "none" or result.arrays[f"decoded_{name}"].shape == (2, 4, 1, 12, 12)
         key = "no_action_error" if name == "none" else f"action_error_{name}"
         assert result.scalars.pop(key) == pytest.approx(result.arrays[f"error_{name}"].mean())
     assert list(result.scalars) == ["reconstruction_error"]

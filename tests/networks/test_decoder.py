@@ -11,6 +11,11 @@ from duet.networks.decoder import Decoder, small_decoder
 TINY = {"width": 8, "blocks": 1, "stages": 2}
 
 
+@pytest.fixture(autouse=True)
+def _same_weights_every_time():
+    torch.manual_seed(0)
+
+
 def features(n, dim=12, seed=0):
     return torch.randn(n, dim, generator=torch.Generator().manual_seed(seed))
 
@@ -21,6 +26,15 @@ def features(n, dim=12, seed=0):
 def test_any_size_and_any_number_of_channels(size, channels, shape):
     decoder = Decoder(12, channels, size, width=4, blocks=1, **shape)
     assert decoder(features(2)).shape == (2, channels, *size)
+
+
+def test_every_stage_is_half_the_next_rounded_up():
+    decoder = Decoder(12, 1, (28, 17), width=4, blocks=1, stages=4)
+    seen = []
+    for layer in decoder.body:
+        layer.register_forward_hook(lambda layer, inputs, output: seen.append(tuple(output.shape[2:])))
+    decoder(features(1))
+    assert seen == [(4, 3), (4, 3), (7, 5), (14, 9), (28, 17)]  # block, attention, then a block a stage
 
 
 def test_by_default_it_is_resnet_18_in_reverse():
