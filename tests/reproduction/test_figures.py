@@ -110,4 +110,4 @@ def test_ambiguity_and_dependence():
 
 
 def test_every_evaluation_with_a_picture_is_listed():
-    assert set(FIGURES) == {"recovery", "equivariance", "retrieval", "marginals", "dependence"}
+    assert set(FIGURES) == {"recovery", "equivariance", "retrieval", "marginals", "dependence", "generation"}
