@@ -15,17 +15,25 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 
-def times(functions: dict[str, Callable[[], Any]], repeats: int = 15, warm: int = 3) -> dict[str, list[float]]:
-    """Seconds of every function, taken in turns so that a slow moment of the machine strikes all of them."""
-    for _ in range(warm):
-        for function in functions.values():
+def times(
+    functions: dict[str, Callable[[], Any]], repeats: int = 15, warm: int = 3, block: int = 5
+) -> dict[str, list[float]]:
+    """Seconds of every function, in alternating blocks of calls, so that a slow moment of the machine strikes all.
+
+    The first call of a block is not counted: it would pay for the caches and the memory that the other left behind,
+    which neither meets in its own use.
+    """
+    for function in functions.values():
+        for _ in range(warm):
             function()
     seconds: dict[str, list[float]] = {name: [] for name in functions}
-    for _ in range(repeats):
+    while min(map(len, seconds.values())) < repeats:
         for name, function in functions.items():
-            start = time.perf_counter()
             function()
-            seconds[name].append(time.perf_counter() - start)
+            for _ in range(block):
+                start = time.perf_counter()
+                function()
+                seconds[name].append(time.perf_counter() - start)
     return seconds
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 import torch
@@ -45,29 +46,46 @@ def compose(first: Tensor, then: Tensor) -> Tensor:
     return product + torch.cat([torch.zeros_like(then[:, :, :2]), then[:, :, 2:]], dim=2)
 
 
-def resample(images: Tensor, maps: Sequence[Affine], size: tuple[int, int]) -> Tensor:
-    """Apply maps one after another with a single bilinear resampling: (B,C,H,W) -> (B,C,*size).
+@dataclass(frozen=True)
+class Warp:
+    """Maps composed into one (B,2,3), and for each that can leave its frame the map to that frame and its window."""
 
-    Points outside a map's window are black; inside it the image's edge pixels are continued.
+    matrix: Tensor
+    windows: tuple[Affine, ...] = ()
+
+    def __getitem__(self, rows: slice) -> Warp:
+        return Warp(self.matrix[rows], tuple(window[rows] for window in self.windows))
+
+    def to(self, device: torch.device) -> Warp:
+        """The same warp on another device."""
+        return Warp(self.matrix.to(device), tuple(window.to(device) for window in self.windows))
+
+
+def fuse(maps: Sequence[Affine]) -> Warp:
+    """Maps that are applied one after another as one warp."""
+    total = maps[-1].matrix
+    windows = []
+    for number, affine in enumerate(reversed(maps)):
+        total = compose(total, affine.matrix) if number else total
+        if affine.window is not None:
+            windows.append(Affine(total, affine.window))
+    return Warp(total, tuple(windows))
+
+
+def resample(images: Tensor, warp: Warp, size: tuple[int, int]) -> Tensor:
+    """Carry out a warp by one bilinear resampling: (B,C,H,W) -> (B,C,*size).
+
+    Points outside a window are black; inside it the image's edge pixels are continued.
     """
     height, width = size
     # A smaller output would skip input pixels: take several points a pixel and average them.
     over = max(1, round(images.shape[2] / height), round(images.shape[3] / width))
     height, width = height * over, width * over
-    total: Tensor | None = None
-    seen: Tensor | None = None
-    for affine in reversed(maps):
-        total = affine.matrix if total is None else compose(total, affine.matrix)
-        if affine.window is not None:
-            visible = _visible(_coordinates(total, height, width), affine.window)
-            seen = visible if seen is None else seen & visible
-    if total is None:
-        raise ValueError("resample needs at least one map")
-    grid = _coordinates(total, height, width).permute(0, 2, 3, 1).to(images.dtype)
+    grid = _coordinates(warp.matrix, height, width).permute(0, 2, 3, 1).to(images.dtype)
     out = F.grid_sample(images, grid, mode="bilinear", padding_mode="border", align_corners=False)
-    if seen is not None:
+    for window in warp.windows:
         # In place is safe: neither side of a product with a constant is kept for the gradient.
-        out.mul_(seen.unsqueeze(1).to(out.dtype))
+        out.mul_(_visible(window, height, width).to(out.dtype))
     return F.avg_pool2d(out, over) if over > 1 else out
 
 
@@ -85,23 +103,26 @@ def permute_pixels(images: Tensor, matrix: Tensor) -> Tensor:
 
 def _coordinates(matrix: Tensor, height: int, width: int) -> Tensor:
     """Where each output pixel's centre is sent: (B,2,3) -> (B,2,H,W), x before y."""
-    x = _centres(width, matrix)
-    y = _centres(height, matrix)
+    x = _centres(width, matrix.dtype, matrix.device)
+    y = _centres(height, matrix.dtype, matrix.device)
     across = (matrix[:, :, 0, None] * x).unsqueeze(2)  # (B,2,1,W)
     down = (matrix[:, :, 1, None] * y + matrix[:, :, 2, None]).unsqueeze(3)  # (B,2,H,1)
     return across + down
 
 
-def _centres(n: int, like: Tensor) -> Tensor:
-    return (torch.arange(n, device=like.device, dtype=like.dtype) * 2 + (1 - n)) / n
+@lru_cache(maxsize=64)
+def _centres(n: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """The centres of n pixels in the frame: (n,)."""
+    return (torch.arange(n, device=device, dtype=dtype) * 2 + (1 - n)) / n
 
 
-def _visible(points: Tensor, window: Window) -> Tensor:
-    """Whether points (B,2,H,W) lie in the window, with a hair's breadth for rounding: (B,H,W) bool."""
-    x, y = points.unbind(1)
-    if window == "frame":
-        return torch.maximum(x.abs(), y.abs()) <= 1 + 1e-5
+def _visible(window: Affine, height: int, width: int) -> Tensor:
+    """Whether the points under each pixel lie in the window, with a hair's breadth for rounding: (B,1,H,W) bool."""
+    points = _coordinates(window.matrix.detach(), height, width)
+    if window.window == "frame":
+        x, y = points.abs_().split_with_sizes([1, 1], dim=1)
+        return torch.maximum(x, y) <= 1 + 1e-5
     # The disc is round in pixels, so the longer side's coordinate is stretched.
-    height, width = points.shape[2:]
     short = min(height, width)
+    x, y = points.split_with_sizes([1, 1], dim=1)
     return (x * (width / short)) ** 2 + (y * (height / short)) ** 2 <= 1 + 1e-5

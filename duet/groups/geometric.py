@@ -12,7 +12,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from .affine import Affine, from_entries, permute_pixels, resample
+from .affine import Affine, from_entries, fuse, permute_pixels, resample
 from .group import Group
 
 
@@ -26,7 +26,7 @@ class Geometric(Group):
     def transform(self, images: Tensor, g: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """tau_g by one bilinear resampling: (B,C,H,W), (B,) -> (B,C,H,W)."""
         size = (images.shape[2], images.shape[3])
-        return resample(images, [self.affine(g, size, generator)], size)
+        return resample(images, fuse([self.affine(g, size, generator)]), size)
 
 
 class Rotation(Geometric):

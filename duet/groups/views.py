@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
-from .affine import Affine, resample
+from .affine import Affine, Warp, fuse, resample
 from .blur import Blur
 from .geometric import Flip, Geometric, Scale
 from .group import GROUPS, Group, as_float, check_shape, check_values, find_group
@@ -59,7 +59,7 @@ class Drawn:
     """Everything random about one view of a batch: given this, `Stack.render` is a function. Slices like a batch."""
 
     g: tuple[Tensor, ...]  # (B,) for every stage, in the stack's order
-    maps: tuple[Affine, ...]  # of the geometric stages, in the stack's order
+    warps: tuple[Warp, ...]  # of every run of geometric stages
     orders: tuple[tuple[int, ...], ...]  # of every Jitter
     seed: int  # for nuisance that a group draws while it is applied
     names: tuple[str, ...]  # of the tracked group of a stage, or ""
@@ -71,13 +71,13 @@ class Drawn:
         return replace(
             self,
             g=tuple(g[rows] for g in self.g),
-            maps=tuple(m[rows] for m in self.maps),
+            warps=tuple(warp[rows] for warp in self.warps),
             seed=self.seed + (rows.start or 0),
         )
 
     def to(self, device: torch.device) -> Drawn:
         """The same draw on another device."""
-        return replace(self, g=tuple(g.to(device) for g in self.g), maps=tuple(m.to(device) for m in self.maps))
+        return replace(self, g=tuple(g.to(device) for g in self.g), warps=tuple(w.to(device) for w in self.warps))
 
     @property
     def tracked(self) -> dict[str, Tensor]:
@@ -154,9 +154,13 @@ class Stack:
     def draw(self, n: int, size: tuple[int, int], generator: torch.Generator) -> Drawn:
         """Draw all that is random about a view of n images of `size` = (H, W)."""
         elements: list[Tensor] = []
-        maps: list[Affine] = []
+        warps: list[Warp] = []
+        run: list[Affine] = []  # neighbouring geometric stages, still to be composed
         orders: list[tuple[int, ...]] = []
         for step in self.stages:
+            if run and not _is_geometric(step):
+                warps.append(fuse(run))
+                run = []
             coin = None
             if step.probability < 1:
                 coin = torch.rand(n, generator=generator, device=generator.device) < step.probability
@@ -169,13 +173,14 @@ class Stack:
                     if coin is not None:
                         still = stage.group.affine(torch.full_like(g, stage.group.identity), size)
                         affine = replace(affine, matrix=torch.where(coin.view(-1, 1, 1), affine.matrix, still.matrix))
-                    maps.append(affine)
+                    run.append(affine)
             if isinstance(step, Jitter):
                 permutation = torch.randperm(len(step.stages), generator=generator, device=generator.device)
                 orders.append(tuple(int(i) for i in permutation))
+        warps += [fuse(run)] if run else []
         seed = int(torch.randint(2**62, (1,), generator=generator, device=generator.device))
         names = tuple(stage.group.name if stage.tracked else "" for stage in self._flat)
-        return Drawn(tuple(elements), tuple(maps), tuple(orders), seed, names)
+        return Drawn(tuple(elements), tuple(warps), tuple(orders), seed, names)
 
     def render(self, images: Tensor, drawn: Drawn) -> View:
         """Carry out a draw: the same draw gives the same view, and a batch equals its samples one by one."""
@@ -197,25 +202,23 @@ class Stack:
 
     def _render(self, images: Tensor, drawn: Drawn, size: tuple[int, int], overwrite: bool) -> Tensor:
         mine = False  # whether `images` is our own copy, free to be overwritten
-        if self.size is not None and not (self._flat and isinstance(self._flat[0].group, Geometric)):
-            images, mine = resample(images, [_still(images)], size), True
+        if self.size is not None and not (self.stages and _is_geometric(self.stages[0])):
+            images, mine = resample(images, _still(images), size), True
         generator = torch.Generator(images.device).manual_seed(drawn.seed)
-        elements, maps, orders = list(drawn.g), list(drawn.maps), list(drawn.orders)
-        pending: list[Affine] = []
+        elements, warps, orders = iter(drawn.g), iter(drawn.warps), iter(drawn.orders)
+        warped = False  # whether the present run of geometric stages is done
         for step in self.stages:
-            if isinstance(step, Stage) and isinstance(step.group, Geometric):
-                pending.append(maps.pop(0))
-                elements.pop(0)
+            here = [next(elements) for _ in step.stages]
+            if _is_geometric(step):
+                if not warped:
+                    images, mine, warped = resample(images, next(warps), size), True, True
                 continue
-            if pending:
-                images, mine, pending = resample(images, pending, size), True, []
-            order = orders.pop(0) if isinstance(step, Jitter) else (0,)
-            here = [elements.pop(0) for _ in step.stages]
-            for i in order:
+            warped = False
+            for i in next(orders) if isinstance(step, Jitter) else (0,):
                 if overwrite and not mine:
                     images, mine = images.clone(), True
                 images = _change(images, step.stages[i].group, here[i], generator, overwrite)
-        return resample(images, pending, size) if pending else images
+        return images
 
     def _output(self, images: Tensor) -> tuple[int, int]:
         size = check_shape(images)
@@ -251,11 +254,17 @@ def _change(images: Tensor, group: Group, g: Tensor, generator: torch.Generator,
 
 
 def _rows_at_a_time(images: Tensor) -> int:
-    """On a CPU a few samples at a time stay in the cache, which more than halves the time; elsewhere all at once."""
-    if images.device.type != "cpu":
-        return len(images)
-    return max(1, 2**20 // max(1, images[0].numel())) if len(images) else 1
+    """On a CPU a few samples at a time stay in the cache, in equal parts; elsewhere all at once."""
+    if images.device.type != "cpu" or not len(images):
+        return max(1, len(images))
+    most = max(1, 2**19 // max(1, images[0].numel()))
+    parts = -(-len(images) // most)
+    return -(-len(images) // parts)
 
 
-def _still(images: Tensor) -> Affine:
-    return Affine(torch.eye(2, 3, device=images.device).expand(len(images), 2, 3))
+def _still(images: Tensor) -> Warp:
+    return Warp(torch.eye(2, 3, device=images.device).expand(len(images), 2, 3))
+
+
+def _is_geometric(step: Stage | Jitter) -> bool:
+    return isinstance(step, Stage) and isinstance(step.group, Geometric)

@@ -11,7 +11,7 @@ from PIL import Image, ImageEnhance, ImageFilter
 
 from duet import GROUPS
 from duet.groups import Blur
-from duet.groups.affine import resample
+from duet.groups.affine import fuse, resample
 from duet.groups.geometric import Scale
 
 
@@ -166,12 +166,12 @@ def test_drawn_crop_is_pillows(seed):
     box = (28 * (1 + x - w), 20 * (1 + y - h), 28 * (1 + x + w), 20 * (1 + y + h))
     box = tuple(min(max(v, 0), m) for v, m in zip(box, (56, 40, 56, 40), strict=True))
     theirs = Image.fromarray(image).resize((56, 40), Image.Resampling.BILINEAR, box=box)
-    assert difference(resample(images, [affine], (40, 56)), theirs) < 2
+    assert difference(resample(images, fuse([affine]), (40, 56)), theirs) < 2
 
 
 def test_a_smaller_output_averages_what_it_skips():
     image = photograph(64, 64)
-    ours = resample(tensor(image), [Scale().affine(torch.ones(1), (16, 16))], (16, 16))
+    ours = resample(tensor(image), fuse([Scale().affine(torch.ones(1), (16, 16))]), (16, 16))
     theirs = Image.fromarray(image).resize((16, 16), Image.Resampling.BOX)
     assert difference(ours, theirs) < 1
 
