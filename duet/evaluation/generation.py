@@ -32,10 +32,10 @@ class Training:
     any image, as T_g f(x) is.
     """
 
-    steps: int = 1500
-    batch: int = 128
-    lr: float = 2e-3
-    noise: float = 0.2
+    steps: int = 2500
+    batch: int = 64
+    lr: float = 4e-3
+    noise: float = 0.5
 
     def __post_init__(self) -> None:
         for name, value in asdict(self).items():
