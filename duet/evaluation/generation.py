@@ -30,14 +30,14 @@ STATISTICS = 2048  # views from which the decoder takes the mean and spread of t
 class Training:
     """How a decoder is trained: Adam, one cycle of the learning rate.
 
-    `noise` is added to the features, in units of their spread: the decoder then meets features a little off those of
-    any image, as T_g f(x) is.
+    `noise` is added to the features, in units of their spread: the decoder then meets features off those of any image,
+    as the prescribed T_g f(x) is. It costs some plain reconstruction.
     """
 
-    steps: int = 1500
-    batch: int = 128
-    lr: float = 2e-3
-    noise: float = 0.2
+    steps: int = 2500
+    batch: int = 64
+    lr: float = 4e-3
+    noise: float = 0.5
 
     def __post_init__(self) -> None:
         for name, value in asdict(self).items():

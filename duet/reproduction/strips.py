@@ -40,6 +40,7 @@ def draw_strips(result: Result) -> Figure:
     axes[0].set_xticks(_centres(truth.shape[4], cells), labels, fontsize=9)
     axes[0].xaxis.tick_top()
     _draw_errors(axes[-1], result)
+    axes[-1].set_xticks(result.arrays["parameter"][columns], labels, fontsize=9)
     figure.suptitle(_title(result), fontsize=11)
     return figure
 
