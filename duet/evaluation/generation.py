@@ -34,10 +34,10 @@ class Training:
     as the prescribed T_g f(x) is. It costs some plain reconstruction.
     """
 
-    steps: int = 2500
-    batch: int = 64
-    lr: float = 4e-3
-    noise: float = 0.5
+    steps: int = 1500
+    batch: int = 128
+    lr: float = 2e-3
+    noise: float = 0.3
 
     def __post_init__(self) -> None:
         for name, value in asdict(self).items():
