@@ -295,7 +295,7 @@ class Bar(Callback):
         assert isinstance(module, Pretraining)
         self.progress = Progress(
             TextColumn("{task.description}"),
-            BarColumn(bar_width=24),
+            BarColumn(bar_width=16),
             MofNCompleteColumn(),
             TimeRemainingColumn(elapsed_when_finished=True),
             TextColumn("{task.fields[terms]}"),
@@ -365,7 +365,7 @@ def pretrain(
         accumulate_grad_batches=experiment.accumulate,
         sync_batchnorm=experiment.sync_batchnorm,
         logger=_loggers(track, run),
-        callbacks=[keeper, *([] if quiet else [Bar(experiment.name)])],
+        callbacks=[keeper, *([] if quiet else [Bar(experiment.method)])],
         plugins=[SafeCheckpoints()],
         enable_checkpointing=False,
         enable_progress_bar=False,
