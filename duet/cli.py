@@ -10,6 +10,8 @@ import sys
 from pathlib import Path
 from typing import Any, NoReturn
 
+from .commands import add_model_commands
+
 SECTIONS = {
     "what is trained": ("method", "group", "data"),
     "DUET": ("weight", "reference", "layout", "bins", "sigma", "target", "temperature"),
@@ -59,6 +61,7 @@ def main(arguments: list[str] | None = None) -> int:
     # The options of a command are read from the library's own types: only its own command waits for that.
     _add_train(commands, whole="train" in arguments[:1])
     _add_evaluate(commands)
+    add_model_commands(commands)
     _add_demo(commands)
     args = parser.parse_strictly(arguments)
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)

@@ -9,13 +9,15 @@ PACKAGE = Path(__file__).parents[1] / "duet"
 
 # Lowest first. A room may import rooms of a lower level, and itself.
 LEVELS = [
-    {"groups", "representation", "objectives"},
+    {"groups", "representation", "objectives", "file"},
     {"networks", "actions", "checkpoint"},
     {"methods", "data"},
     {"experiment"},
+    {"hub", "card"},
     {"artifact"},
-    {"evaluation", "pretraining"},
+    {"evaluation", "pretraining", "application", "export", "sklearn"},
     {"report", "explorer", "reproduction"},
+    {"commands"},
     {"cli"},
 ]
 LEVEL = {room: level for level, rooms in enumerate(LEVELS) for room in rooms}

@@ -52,6 +52,21 @@ def decode(encoded: Encoded, channels: int, image_size: int | None = None) -> Pi
     return pixels[None] if pixels.ndim == 2 else np.ascontiguousarray(pixels.transpose(2, 0, 1))
 
 
+def open_upright(path: Path) -> tuple[Image.Image, int]:
+    """The first image of a file, upright, in its own mode and with its own `format`; how many images it holds."""
+    try:
+        with _open(path) as image:
+            frames = 1 if image.format == "MPO" else int(getattr(image, "n_frames", 1))
+            image.load()
+            upright = _orient(image)
+            upright.format = image.format
+            return upright, frames
+    except Unreadable:
+        raise
+    except Exception as error:
+        raise Unreadable(_reason(error)) from error
+
+
 def measure(encoded: Encoded) -> tuple[int, int]:
     """(H, W) of an upright image, from its header alone."""
     try:

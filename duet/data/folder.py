@@ -55,7 +55,7 @@ def open_folder(root: Path) -> Splits:
 
 
 def _open_part(root: Path, classes: list[str]) -> Source:
-    paths = sorted(_image_paths(root))
+    paths = sorted(image_paths(root))
     if not paths:
         raise DataError(f"no images in {root}: expected files that end in {' '.join(SUFFIXES)}")
     # A single class says nothing: the images of one sub-folder are simply unlabelled.
@@ -69,12 +69,12 @@ def _open_part(root: Path, classes: list[str]) -> Source:
 
 def _class_names(root: Path) -> Iterator[str]:
     for part in root.iterdir():
-        if part.is_dir() and not part.name.startswith(".") and next(_image_paths(part), None) is not None:
+        if part.is_dir() and not part.name.startswith(".") and next(image_paths(part), None) is not None:
             yield part.name
 
 
-def _image_paths(root: Path) -> Iterator[str]:
-    """Paths below `root`, relative to it; links are followed, but no folder is entered twice."""
+def image_paths(root: Path) -> Iterator[str]:
+    """Paths below `root`, relative to it, in order; links are followed, but no folder is entered twice."""
     seen: set[tuple[int, int]] = set()
     for folder, subfolders, files in os.walk(root, followlinks=True):
         info = os.stat(folder)
@@ -83,7 +83,7 @@ def _image_paths(root: Path) -> Iterator[str]:
             continue
         seen.add((info.st_dev, info.st_ino))
         subfolders[:] = sorted(name for name in subfolders if not name.startswith("."))
-        for name in files:
+        for name in sorted(files):
             path = os.path.join(folder, name)
             # Regular files only: opening a pipe that ends in .jpg would wait for ever.
             if not name.startswith(".") and Path(name).suffix.lower() in SUFFIXES and os.path.isfile(path):

@@ -11,8 +11,8 @@ T = TypeVar("T")
 PATIENCE = 3.0
 
 
-def track(parts: Iterable[tuple[int, T]], total: int, label: str, console: Console | None = None) -> Iterator[T]:
-    """Pass (size, part) pairs through; after PATIENCE seconds show how much of `total` is done."""
+def track(parts: Iterable[tuple[int, T]], total: int | None, label: str, console: Console | None = None) -> Iterator[T]:
+    """Pass (size, part) pairs through; after PATIENCE seconds show how much of `total` is done and the time left."""
     console = console or Console(stderr=True)
     progress = Progress(console=console, transient=True, disable=not console.is_terminal)
     began, done = time.monotonic(), 0

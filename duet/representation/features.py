@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import copy
+import operator
+import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from .action import act, recover, shift
+from .file import load_features, save_features
 from .fitted import FittedAction
 from .layout import Axis, Layout
 from .target import Estimate
@@ -32,9 +37,17 @@ class Representation:
     def __len__(self) -> int:
         return len(self.flat)
 
-    def __getitem__(self, rows: int | slice | Tensor) -> Representation:
-        """Some of the images; a single number keeps the batch axis."""
-        return self._with(self.flat[rows : rows + 1 or None] if isinstance(rows, int) else self.flat[rows])
+    def __getitem__(self, rows: int | slice | Sequence[int] | Tensor | Any) -> Representation:
+        """Some of the images, by number, slice, list of numbers or mask; a single number keeps the batch axis."""
+        if hasattr(rows, "__index__") and not getattr(rows, "ndim", 0):
+            number = range(len(self))[operator.index(rows)]  # beyond the end this raises, which also ends a loop
+            return self._with(self.flat[number : number + 1])
+        chosen = rows if isinstance(rows, slice) else torch.as_tensor(rows, device=self.flat.device)
+        if isinstance(chosen, Tensor):
+            if chosen.ndim != 1:
+                raise IndexError(f"images are chosen by one number, a slice or a list, not by {rows!r}")
+            chosen = chosen if chosen.dtype == torch.bool else chosen.long()
+        return self._with(self.flat[chosen])
 
     @property
     def content(self) -> Tensor:
@@ -43,11 +56,11 @@ class Representation:
 
     def marginal(self, axis: str | Axis | None = None) -> Tensor:
         """P(g|x) over the bins of an axis: (B, bins)."""
-        return self.layout.group_logits(self.flat, self._axis(axis)).softmax(dim=1)
+        return self.layout.group_logits(self.flat, self.find(axis)).softmax(dim=1)
 
     def recover(self, axis: str | Axis | None = None) -> Estimate:
         """g of every image and its spread, both in units of g."""
-        return recover(self.flat, self.layout, self._axis(axis))
+        return recover(self.flat, self.layout, self.find(axis))
 
     def act(
         self, axis: str | Axis | None = None, *, to: float | Tensor, action: ActionKind = "prescribed"
@@ -55,7 +68,7 @@ class Representation:
         """The features as if the images had the element `to`."""
         if self.relative:
             raise ValueError("this model knows differences only, so there is no absolute element to go to; use shift")
-        own = self._axis(axis)
+        own = self.find(axis)
         if action == "prescribed":
             return self._with(act(self.flat, self.layout, own, to))
         by = torch.as_tensor(to, dtype=self.flat.dtype, device=self.flat.device) - self.recover(own).g
@@ -66,7 +79,7 @@ class Representation:
     ) -> Representation:
         """The features as if the images were transformed by `by` more; "fitted" serves models without a table too."""
         if action == "prescribed":
-            return self._with(shift(self.flat, self.layout, self._axis(axis), by))
+            return self._with(shift(self.flat, self.layout, self.find(axis), by))
         if action != "fitted":
             raise ValueError(f"action must be 'prescribed' or 'fitted', not {action!r}")
         name = axis.name if isinstance(axis, Axis) else axis or next(iter(self.fitted), "")
@@ -77,14 +90,27 @@ class Representation:
         return self._with(self.fitted[name](self.flat, steps))
 
     def to(self, *args: Any, **kwargs: Any) -> Representation:
-        """The features on another device or in another precision."""
-        return self._with(self.flat.to(*args, **kwargs))
+        """The features on another device or in another precision; the fitted actions follow to the device."""
+        flat = self.flat.to(*args, **kwargs)
+        fitted = {name: _on_device(action, flat.device) for name, action in self.fitted.items()}
+        return Representation(flat, self.layout, fitted, self.relative)
 
-    def numpy(self) -> Any:
-        """The flat features as a NumPy array (B, D)."""
-        return self.flat.detach().cpu().numpy()
+    def numpy(self) -> NDArray[Any]:
+        """The flat features as a NumPy array (B, D); half precision that NumPy lacks becomes float32."""
+        flat = self.flat.detach().cpu()
+        return (flat.float() if flat.dtype == torch.bfloat16 else flat).numpy()
 
-    def _axis(self, axis: str | Axis | None) -> Axis:
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write features, layout and fitted actions to one safetensors file, all of it or nothing."""
+        save_features(path, self.flat, self.layout, self.fitted, self.relative)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Representation:
+        """The representation that `save` wrote, on the CPU."""
+        return cls(*load_features(path))
+
+    def find(self, axis: str | Axis | None = None) -> Axis:
+        """The axis of that name; the only one when no name is given."""
         if axis is None:
             if len(self.layout.axes) != 1:
                 names = ", ".join(own.name for own in self.layout.axes) or "none"
@@ -94,3 +120,7 @@ class Representation:
 
     def _with(self, flat: Tensor) -> Representation:
         return Representation(flat, self.layout, self.fitted, self.relative)
+
+
+def _on_device(action: FittedAction, device: torch.device) -> FittedAction:
+    return action if action.mean.device == device else copy.deepcopy(action).to(device)

@@ -148,13 +148,13 @@ class Joint(Structured):
         return math.prod(axis.bins for axis in axes)
 
     def content(self, z: Tensor) -> Tensor:
-        return _sum(self._check(z).reshape(len(z), self.rows, self.dim // self.rows), -1)
+        return _sum(self._check(z).reshape(z.shape[0], self.rows, self.dim // self.rows), -1)
 
     def group_logits(self, z: Tensor, axis: str | Axis) -> Tensor:
-        return _mean(self._check(z).reshape(len(z), *self._split(axis)), (1, 3))
+        return _mean(self._check(z).reshape(z.shape[0], *self._split(axis)), (1, 3))
 
     def add(self, z: Tensor, axis: str | Axis, offset: Tensor) -> Tensor:
-        return (self._check(z).reshape(len(z), *self._split(axis)) + offset[:, None, :, None]).reshape(z.shape)
+        return (self._check(z).reshape(z.shape[0], *self._split(axis)) + offset[:, None, :, None]).reshape(z.shape)
 
     def _split(self, axis: str | Axis) -> tuple[int, int, int]:
         """Row-major sizes: all that varies slower than `axis`, its bins, all that varies faster."""
@@ -201,7 +201,7 @@ class Concatenated(Structured):
         return (self._rows_of(z) + F.pad(offset, (before, after)).unsqueeze(1)).reshape(z.shape)
 
     def _rows_of(self, z: Tensor) -> Tensor:
-        return self._check(z).reshape(len(z), self.rows, self.dim // self.rows)
+        return self._check(z).reshape(z.shape[0], self.rows, self.dim // self.rows)
 
     def _split(self, axis: str | Axis) -> tuple[int, int, int]:
         """Columns before the block of `axis`, in it, and after it."""

@@ -41,15 +41,28 @@ def find_peak(masses: Tensor, table: Tensor, points: int) -> Tensor:
     return ((best + x) / points).squeeze(-1)
 
 
+def interpolate(near: Tensor, x: Tensor) -> Tensor:
+    """The polynomial through `near`, values at -RADIUS ... RADIUS, at x: (..., 2 RADIUS + 1), (..., 1) -> (...)."""
+    powers = x ** torch.arange(2 * RADIUS + 1, dtype=x.dtype, device=x.device)
+    return (near @ _COEFFICIENTS.to(near) * powers).sum(-1)
+
+
+def _interpolation() -> tuple[Tensor, Tensor, Tensor]:
+    """Matrices from values at -RADIUS ... RADIUS to the coefficients, lowest first, of the polynomial through them, of
+    its first and of its second derivative. Made once, so that no program holds their making."""
+    at = torch.arange(-RADIUS, RADIUS + 1, dtype=torch.float64, device="cpu")
+    powers = torch.arange(2 * RADIUS + 1, dtype=torch.float64, device="cpu")
+    coefficients = torch.linalg.inv(at.unsqueeze(-1) ** powers).T
+    slope = coefficients[:, 1:] * powers[1:]
+    return coefficients.contiguous(), slope.contiguous(), (slope[:, 1:] * powers[1:-1]).contiguous()
+
+
+_COEFFICIENTS, _SLOPE, _CURVATURE = _interpolation()
+
+
 def _derivatives(near: Tensor) -> tuple[Tensor, Tensor]:
     """Coefficients, lowest first, of the first and second derivative of the polynomial through `near`."""
-    degree = 2 * RADIUS
-    at = torch.arange(-RADIUS, RADIUS + 1, dtype=torch.float64, device="cpu")
-    powers = torch.arange(degree + 1, dtype=torch.float64, device="cpu")
-    coefficients = near @ torch.linalg.inv(at.unsqueeze(-1) ** powers).T.to(near)
-    slope = coefficients[..., 1:] * powers[1:].to(near)
-    curvature = slope[..., 1:] * powers[1:-1].to(near)
-    return slope, curvature
+    return near @ _SLOPE.to(near), near @ _CURVATURE.to(near)
 
 
 def _newton_step(x: Tensor, slope: Tensor, curvature: Tensor) -> Tensor:

@@ -1,0 +1,106 @@
+"""Image files as a stream: found in a fixed order, decoded ahead, the unreadable ones named and left out."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from ..artifact import Encoder
+from ..data.decoding import Pixels, Unreadable, quiet
+from ..data.folder import SUFFIXES, image_paths
+from ..data.input import in_order, read_pixels
+from ..data.progress import track
+
+
+class Found(NamedTuple):
+    """A file, and the folder that was given if it was found in one."""
+
+    path: Path
+    folder: Path | None
+
+
+class Batch(NamedTuple):
+    """Readable files and their features (n, D)."""
+
+    files: list[Found]
+    features: Tensor
+
+
+def find_files(arguments: Iterable[str | os.PathLike[str]]) -> Iterator[Found]:
+    """Files as they are given, the images of folders in the order of their names; the same every time."""
+    for argument in map(Path, arguments):
+        if argument.is_dir():
+            for name in image_paths(argument):
+                yield Found(argument / name, argument)
+        else:
+            yield Found(argument, None)
+
+
+def shown(path: Path) -> str:
+    """A file's name as text that is safe to print and to store: no control characters, no broken UTF-8."""
+    text = os.fsencode(path).decode("utf-8", "backslashreplace")
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def stored(path: Path) -> str:
+    """A file's name as valid UTF-8, otherwise as it is."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
+
+
+class Reader:
+    """Batches of features of files. Unreadable files are named on standard error, and counted."""
+
+    def __init__(self, encoder: Encoder, batch_size: int) -> None:
+        if batch_size < 1:
+            raise ValueError(f"--batch-size starts at 1, got {batch_size}")
+        self.encoder, self.batch_size = encoder, batch_size
+        self.readable = self.unreadable = 0
+        self._held: list[str] = []
+
+    def batches(self, files: Iterable[Found], total: int | None, label: str) -> Iterator[Batch]:
+        """Features of all that can be read, in constant memory; an error when nothing can."""
+        with quiet():
+            read = in_order(self._read, files)
+            parts = iter(lambda: list(islice(read, self.batch_size)), [])
+            for part in track(((len(part), part) for part in parts), total, label):
+                good = [(file, pixels) for file, pixels in part if not isinstance(pixels, str)]
+                bad = [f"{shown(file.path)}: {reason}" for file, reason in part if isinstance(reason, str)]
+                self.readable, self.unreadable = self.readable + len(good), self.unreadable + len(bad)
+                self._name(bad)
+                if good:
+                    images = torch.stack([torch.from_numpy(pixels) for _, pixels in good])
+                    yield Batch([file for file, _ in good], self.encoder.features(images, self.batch_size))
+        self._close()
+
+    def _read(self, file: Found) -> tuple[Found, Pixels | str]:
+        try:
+            return file, read_pixels(file.path, self.encoder.channels, self.encoder.image_size)
+        except Unreadable as error:
+            return file, str(error)
+
+    def _name(self, bad: list[str]) -> None:
+        # Held back until something is readable: where nothing is, one line says it all.
+        self._held += bad
+        if self.readable:
+            for line in self._held:
+                print(f"duet: cannot read {line}", file=sys.stderr)
+            self._held.clear()
+
+    def _close(self) -> None:
+        if not self.readable:
+            if not self._held:
+                raise ValueError(
+                    f"no images there: expected files, or folders of files that end in {' '.join(SUFFIXES)}"
+                )
+            what = "the image" if len(self._held) == 1 else f"any of the {len(self._held)} images; the first"
+            raise ValueError(f"cannot read {what}: {self._held[0]}")
+        if self.unreadable:
+            count = self.readable + self.unreadable
+            print(f"duet: {self.unreadable} of {count} files cannot be read and were left out", file=sys.stderr)

@@ -1,0 +1,83 @@
+"""A file's own pixels turned and written again, in its own format, size and colours."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from PIL import Image
+
+from ..data.decoding import Unreadable, open_upright
+
+BLACK: dict[str, Any] = {
+    "L": 0,
+    "F": 0.0,
+    "RGB": (0, 0, 0),
+    "LA": (0, 0),
+    "RGBA": (0, 0, 0, 0),
+    "CMYK": (0, 0, 0, 255),
+}
+"""What shows where the image does not reach: black, or nothing where there is transparency."""
+QUARTERS = {
+    90.0: Image.Transpose.ROTATE_90,
+    180.0: Image.Transpose.ROTATE_180,
+    270.0: Image.Transpose.ROTATE_270,
+}
+QUALITY = {"JPEG": {"quality": 95}, "WEBP": {"quality": 95}, "AVIF": {"quality": 90}}
+KEPT = ("exif", "icc_profile", "dpi", "compression")
+
+
+def save_turned(path: Path, target: Path, degrees: float) -> None:
+    """Write the image of `path` turned counter-clockwise about its centre; Unreadable says why it was not done."""
+    image, frames = open_upright(path)
+    if frames > 1:
+        raise Unreadable(f"it holds {frames} images")
+    kind = "JPEG" if image.format == "MPO" else image.format or "PNG"
+    kept = {name: image.info[name] for name in KEPT if name in image.info}
+    if kind != "TIFF":
+        kept.pop("compression", None)
+    try:
+        turn(image, degrees).save(target, kind, **QUALITY.get(kind, {}), **kept)
+    except Exception as error:  # A format may lack a mode, a codec may be missing, metadata may be broken.
+        target.unlink(missing_ok=True)
+        raise Unreadable(f"it cannot be written as {kind}: {' '.join(str(error).split())[:120]}") from error
+
+
+def turn(image: Image.Image, degrees: float) -> Image.Image:
+    """The image turned counter-clockwise about its centre, in its own size and mode where that can be.
+
+    Quarter turns move pixels exactly; those of an image that is not square swap its sides.
+    """
+    degrees %= 360
+    if degrees == 0:
+        return image
+    if degrees in QUARTERS:
+        return image.transpose(QUARTERS[degrees])
+    mode = image.mode
+    smooth = image.convert(_smooth_mode(image))
+    turned = smooth.rotate(degrees, Image.Resampling.BICUBIC, fillcolor=BLACK[smooth.mode])
+    if mode == "1":
+        return turned.point(lambda value: 255 if value > 127 else 0).convert("1")
+    if mode.startswith("I"):
+        return _whole_numbers(turned, mode)
+    return turned
+
+
+def _smooth_mode(image: Image.Image) -> str:
+    """A mode in which colours can be mixed."""
+    if image.mode in BLACK:
+        return image.mode
+    if image.mode == "1":
+        return "L"
+    if image.mode.startswith("I"):
+        return "F"
+    return "RGBA" if image.has_transparency_data else "RGB"
+
+
+def _whole_numbers(turned: Image.Image, mode: str) -> Image.Image:
+    import numpy as np
+
+    values = np.rint(np.asarray(turned))
+    if mode == "I":
+        return Image.fromarray(values.clip(0, 2**31 - 1).astype(np.int32))
+    return Image.fromarray(values.clip(0, 65535).astype(np.uint16))

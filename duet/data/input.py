@@ -1,0 +1,191 @@
+"""Images as people hold them - files, Pillow images, arrays, tensors - as batches of the size that a model takes."""
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sized
+from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import islice
+from pathlib import Path
+from typing import Any, TypeAlias, TypeVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from PIL import Image
+from torch import Tensor
+
+from duet.data.cores import available_cores
+from duet.data.decoding import Pixels, Unreadable, decode
+from duet.groups.group import as_float, check_values
+
+Picture: TypeAlias = "str | os.PathLike[str] | Image.Image | NDArray[Any] | Tensor"
+Pictures: TypeAlias = "Picture | Iterable[Picture]"
+Size: TypeAlias = tuple[int, int]
+
+AHEAD = 64  # images that are decoded before they are asked for
+KINDS = "paths, Pillow images, arrays (H, W) or (H, W, C), tensors (C, H, W)"
+
+S = TypeVar("S")
+T = TypeVar("T")
+
+
+def count_pictures(images: Pictures) -> int | None:
+    """How many images these are; None where that shows only when they have been read."""
+    if isinstance(images, np.ndarray) and images.dtype != object:
+        return len(images) if images.ndim == 4 or (images.ndim == 3 and not _channels_last(images)) else 1
+    if isinstance(images, Tensor):
+        return len(images) if images.ndim == 4 else 1
+    if isinstance(images, str | os.PathLike | Image.Image):
+        return 1
+    return len(images) if isinstance(images, Sized) else None
+
+
+def picture_batches(images: Pictures, channels: int, size: Size, batch_size: int) -> Iterator[Tensor]:
+    """Batches (n, channels, H, W), uint8 or float in [0, 1], of one image or many.
+
+    An image of another size or with other channels becomes what training would have made of it: its centre square,
+    resized, in 8 bits. Arrays have their channels last, tensors first.
+    """
+    if batch_size < 1:
+        raise ValueError(f"batch_size starts at 1, got {batch_size}")
+    block = _block(images, channels)
+    if block is not None:
+        if block.shape[1:] == (channels, *size):
+            yield from torch.split(block, batch_size) if len(block) else ()
+            return
+        singles: Iterator[Picture] = iter(block)
+    elif isinstance(images, str | os.PathLike | Image.Image):
+        singles = iter([images])
+    elif isinstance(images, Iterable) and not isinstance(images, bytes | dict):
+        singles = iter(images)
+    else:
+        raise ValueError(f"these are no images but {_a(images)}; images are {KINDS}, or a list of such")
+
+    def fit(numbered: tuple[int, Picture]) -> Tensor:
+        number, picture = numbered
+        try:
+            return _fit(picture, channels, size)
+        except Unreadable as error:
+            name = f" ({picture})" if isinstance(picture, str | os.PathLike) else ""
+            raise ValueError(f"image {number}{name} cannot be used: {error}") from None
+
+    fitted = in_order(fit, enumerate(singles))
+    while part := list(islice(fitted, batch_size)):
+        if len({image.dtype for image in part}) > 1:
+            part = [as_float(image).float() for image in part]
+        yield torch.stack(part)
+
+
+def in_order(work: Callable[[S], T], items: Iterable[S], ahead: int = AHEAD) -> Iterator[T]:
+    """`work` on every item by as many threads as there are cores, results in order, at most `ahead` of them waiting."""
+    # Pillow lets go of the interpreter while it decodes and resizes, torch while it computes.
+    pool = ThreadPoolExecutor(available_cores())
+    waiting: deque[Future[T]] = deque()
+    try:
+        for item in items:
+            waiting.append(pool.submit(work, item))
+            if len(waiting) >= ahead:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def read_pixels(path: Path, channels: int, size: Size) -> Pixels:
+    """Pixels (channels, H, W) of a file, at the model's size; Unreadable says why there are none."""
+    if path.is_dir():
+        raise Unreadable("a folder; give the files in it")
+    if path.exists() and not path.is_file():
+        raise Unreadable("not a regular file")  # reading a pipe could wait for ever
+    return _decoded(path, channels, size)
+
+
+def _fit(picture: Picture, channels: int, size: Size) -> Tensor:
+    """One image as (channels, H, W)."""
+    if isinstance(picture, str | os.PathLike):
+        return torch.from_numpy(read_pixels(Path(picture), channels, size))
+    if isinstance(picture, Image.Image):
+        return torch.from_numpy(_decoded(picture, channels, size))
+    if not isinstance(picture, np.ndarray | Tensor):
+        raise Unreadable(f"it is {_a(picture)}; images are {KINDS}")
+    try:
+        block = _block(picture, channels)
+    except ValueError as error:
+        raise Unreadable(str(error)) from None
+    if block is None or len(block) != 1:
+        raise Unreadable(f"shape {tuple(picture.shape)} is not that of one image")
+    if block.shape[1:] == (channels, *size):
+        return block[0]
+    eight_bits = block if block.dtype == torch.uint8 else block.mul(255).round().clamp(0, 255).to(torch.uint8)
+    return torch.from_numpy(_decoded(eight_bits[0].permute(1, 2, 0).cpu().numpy(), channels, size))
+
+
+def _decoded(encoded: Path | Image.Image | Pixels, channels: int, size: Size) -> Pixels:
+    height, width = size
+    if height == width:
+        return decode(encoded, channels, height)
+    # Trained on images that are not square, and so without resizing.
+    pixels = decode(encoded, channels)
+    if pixels.shape[1:] != size:
+        raise Unreadable(f"{pixels.shape[2]}x{pixels.shape[1]}; this model takes exactly {width}x{height}")
+    return pixels
+
+
+def _block(images: Any, channels: int) -> Tensor | None:
+    """An array or tensor as (N, C, H, W), uint8 or float in [0, 1]; None for anything else."""
+    if isinstance(images, np.ndarray) and images.dtype != object:
+        block = _array_block(images, channels)
+    elif isinstance(images, Tensor):
+        block = _tensor_block(images)
+    else:
+        return None
+    if block.dtype == torch.bool:
+        block = block.float()
+    if not block.is_floating_point() and block.dtype != torch.uint8:
+        if block.is_complex() or (block.numel() and (block.min() < 0 or block.max() > 255)):
+            raise ValueError(f"images must be float in [0, 1] or whole numbers in 0 to 255, these are {images.dtype}")
+        block = block.to(torch.uint8)
+    check_values(block)
+    return block.detach()
+
+
+def _array_block(array: NDArray[Any], channels: int | None = None) -> Tensor:
+    """(H, W), (H, W, C), (N, H, W) or (N, H, W, C) with C of 1, 3 or 4 -> (N, C, H, W)."""
+    last = _channels_last(array)
+    if array.ndim not in (2, 3, 4) or (array.ndim == 4 and not last):
+        raise ValueError(f"arrays of images are (H, W), (H, W, C), (N, H, W) or (N, H, W, C), not {array.shape}")
+    if array.ndim == 3 and not last and channels == array.shape[0] == 3:
+        raise ValueError(
+            f"an array of shape {array.shape} seems to have its channels first: give image.transpose(1, 2, 0), "
+            "or grey images as (N, H, W, 1)"
+        )
+    if not last:
+        array = array[..., None]
+    if array.ndim == 3:
+        array = array[None]
+    if array.dtype.kind not in "fiub":
+        raise ValueError(f"images must be float in [0, 1] or whole numbers in 0 to 255, these are {array.dtype}")
+    kind: Any = {"f": np.float32, "i": np.int64, "u": np.int64, "b": np.bool_}[array.dtype.kind]
+    if array.dtype == np.uint8:
+        kind = np.uint8
+    plain = np.ascontiguousarray(array.transpose(0, 3, 1, 2), dtype=kind)
+    return torch.from_numpy(plain if plain.flags.writeable else plain.copy())
+
+
+def _channels_last(array: NDArray[Any]) -> bool:
+    return array.ndim > 2 and array.shape[-1] in (1, 3, 4)
+
+
+def _tensor_block(tensor: Tensor) -> Tensor:
+    """(H, W), (C, H, W) or (N, C, H, W) with C of 1, 3 or 4 -> (N, C, H, W)."""
+    full = tensor[(None,) * (4 - tensor.ndim)] if tensor.ndim in (2, 3) else tensor
+    if full.ndim != 4 or full.shape[1] not in (1, 3, 4):
+        hint = "; for grey images (N, H, W) give images[:, None]" if tensor.ndim == 3 else ""
+        raise ValueError(f"tensors of images are (C, H, W) or (N, C, H, W), not {tuple(tensor.shape)}{hint}")
+    return full.float() if full.is_floating_point() else full
+
+
+def _a(thing: object) -> str:
+    name = type(thing).__name__
+    return "nothing" if thing is None else f"an {name}" if name[0].lower() in "aeiou" else f"a {name}"

@@ -1,0 +1,216 @@
+"""A trained model as one graph that runs without duet: ONNX, or torch's own export."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import logging
+import math
+import warnings
+from collections.abc import Callable, Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from .artifact import Encoder
+from .file import whole_file
+from .representation import Representation, act
+from .representation.tabulated import tabulated
+
+TOLERANCE = 1e-4
+BATCHES = (1, 2, 7, 32)
+Run = Callable[[tuple[Tensor, ...]], tuple[Tensor, ...]]
+
+
+class Graph(nn.Module):
+    """images (B, C, H, W), g (B,) -> every output of `names`; the same functions as in Python, on tabulated targets."""
+
+    def __init__(self, encoder: Encoder) -> None:
+        super().__init__()
+        self.backbone = encoder.backbone
+        self.layout = tabulated(encoder.layout)
+        self.relative = encoder.representation(torch.empty(0, encoder.layout.dim)).relative
+
+    def forward(self, images: Tensor, g: Tensor | None = None) -> tuple[Tensor, ...]:
+        """The outputs, in the order of `output_names`."""
+        return outputs(Representation(self.backbone(images), self.layout, relative=self.relative), g)
+
+
+def outputs(rep: Representation, g: Tensor | None) -> tuple[Tensor, ...]:
+    """features, content, per axis marginal, g and spread, and the features moved by g on the first axis."""
+    if g is None:
+        return (rep.flat,)
+    parts = [rep.flat, rep.content]
+    for axis in rep.layout.axes:
+        parts += [rep.marginal(axis), *rep.recover(axis)]
+    first = rep.layout.axes[0]
+    return (*parts, (rep.shift(first, by=g) if rep.relative else rep.act(first, to=g)).flat)
+
+
+def input_names(encoder: Encoder) -> list[str]:
+    """images, and the element that the features are moved to (`g`) or by (`by`); images alone without a table."""
+    if not encoder.layout.axes:
+        return ["images"]
+    return ["images", "by" if _relative(encoder) else "g"]
+
+
+def output_names(encoder: Encoder) -> list[str]:
+    """Names of the graph's outputs, in order."""
+    if not encoder.layout.axes:
+        return ["features"]
+    each = [f"{what}_{axis.name}" for axis in encoder.layout.axes for what in ("marginal", "g", "spread")]
+    return ["features", "content", *each, "shifted" if _relative(encoder) else "acted"]
+
+
+def export(encoder: Encoder, path: Path, kind: Literal["onnx", "pt2"]) -> float:
+    """Write the graph with a free batch size, compare it with torch, and return the largest difference.
+
+    Above TOLERANCE, absolute or relative to the value, there is an error and no file.
+    """
+    if kind == "onnx":
+        missing = [name for name in ("onnx", "onnxscript", "onnxruntime") if find_spec(name) is None]
+        if missing:
+            raise ValueError(f"export to ONNX needs {', '.join(missing)}: pip install 'duet-ssl[export]'")
+    encoder = encoder.to("cpu", torch.float32).eval()
+    with whole_file(path) as partial, _quiet():
+        write, read = (_write_onnx, _read_onnx) if kind == "onnx" else (_write_pt2, _read_pt2)
+        try:
+            write(_program(encoder), partial, encoder)
+        except Exception as error:
+            first = (str(error).strip() or type(error).__name__).splitlines()[0]
+            raise ValueError(f"this model cannot be exported to {kind}: {first}") from error
+        return compare(encoder, read(partial))
+
+
+def compare(encoder: Encoder, run: Run) -> float:
+    """The largest difference between a graph and the encoder on images of several batch sizes."""
+    worst = 0.0
+    generator = torch.Generator().manual_seed(0)
+    for size in BATCHES:
+        inputs = _example(encoder, size, generator)
+        found = dict(zip(output_names(encoder), run(inputs), strict=True))
+        for name, ours in _expected(encoder, inputs, found).items():
+            theirs = found[name]
+            if ours.shape != theirs.shape:
+                raise ValueError(f"the exported {name} is {tuple(theirs.shape)} instead of {tuple(ours.shape)}")
+            difference = theirs - ours
+            if name.startswith("g_") and encoder.groups[name[2:]].cyclic:
+                difference = difference - difference.round()
+            worst = max(worst, float((difference.abs() / ours.abs().clamp(min=1)).nan_to_num(math.inf).max()))
+            if worst > TOLERANCE:
+                raise ValueError(f"the exported {name} differs from torch by {worst:.2g}, more than {TOLERANCE:g}")
+    return worst
+
+
+def _expected(encoder: Encoder, inputs: tuple[Tensor, ...], found: dict[str, Tensor]) -> dict[str, Tensor]:
+    """What torch makes of the inputs."""
+    with torch.no_grad():
+        rep = encoder.representation(encoder(inputs[0]))
+        expected = dict(zip(output_names(encoder), outputs(rep, *(inputs[1:] or (None,))), strict=True))
+        if "shifted" in expected:
+            # T is steep in g, and where a marginal is nearly flat g itself is known to few digits: g has a check of
+            # its own, so this one starts from the graph's.
+            axis = rep.layout.axes[0]
+            g = found[f"g_{axis.name}"] + inputs[1]
+            g = g.remainder(1) if axis.target.cyclic else g.clamp(0, 1)
+            expected["shifted"] = act(rep.flat, rep.layout, axis, g)
+    return expected
+
+
+def _program(encoder: Encoder) -> torch.export.ExportedProgram:
+    batch = torch.export.Dim("batch", min=1)
+    example = _example(encoder, 2, torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        return torch.export.export(Graph(encoder).eval(), example, dynamic_shapes=tuple({0: batch} for _ in example))
+
+
+def _example(encoder: Encoder, size: int, generator: torch.Generator) -> tuple[Tensor, ...]:
+    images = torch.rand(size, encoder.channels, *encoder.image_size, generator=generator)
+    return (images, torch.rand(size, generator=generator)) if encoder.layout.axes else (images,)
+
+
+def _write_onnx(program: torch.export.ExportedProgram, path: Path, encoder: Encoder) -> None:
+    done: Any = torch.onnx.export(
+        program,
+        (),
+        input_names=input_names(encoder),
+        output_names=output_names(encoder),
+        dynamo=True,
+        verbose=False,
+    )
+    done.model.metadata_props["duet"] = json.dumps(_description(encoder))
+    done.save(str(path), external_data=False)
+
+
+def _read_onnx(path: Path) -> Run:
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    session = onnxruntime.InferenceSession(path.read_bytes(), options, providers=["CPUExecutionProvider"])
+    names = [entry.name for entry in session.get_inputs()]
+
+    def run(inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        given = {name: tensor.numpy() for name, tensor in zip(names, inputs, strict=True)}
+        return tuple(torch.from_numpy(array) for array in session.run(None, given))
+
+    return run
+
+
+def _write_pt2(program: torch.export.ExportedProgram, path: Path, encoder: Encoder) -> None:
+    buffer = io.BytesIO()
+    torch.export.save(program, buffer, extra_files={"duet.json": json.dumps(_description(encoder))})
+    path.write_bytes(buffer.getvalue())
+
+
+def _read_pt2(path: Path) -> Run:
+    module = torch.export.load(io.BytesIO(path.read_bytes())).module()
+
+    def run(inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        with torch.no_grad():
+            return tuple(module(*inputs))
+
+    return run
+
+
+def _description(encoder: Encoder) -> dict[str, Any]:
+    """What the numbers mean: stored in the file."""
+    axes = [
+        {
+            "name": axis.name,
+            "bins": axis.bins,
+            "cyclic": axis.target.cyclic,
+            "unit": encoder.groups[axis.name].unit,
+            "parameter_at_g_0_and_1": [float(encoder.groups[axis.name].parameter(end)) for end in (0.0, 1.0)],
+            "identity_g": encoder.groups[axis.name].identity,
+        }
+        for axis in encoder.layout.axes
+    ]
+    return {
+        "inputs": input_names(encoder),
+        "outputs": output_names(encoder),
+        "image": [encoder.channels, *encoder.image_size],
+        "layout": encoder.layout.to_dict(),
+        "axes": axes,
+    }
+
+
+def _relative(encoder: Encoder) -> bool:
+    return encoder.experiment.method == "duet" and encoder.experiment.reference == "relative"
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """The exporters talk about their own versions on every channel; what matters comes as an exception."""
+    level = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(level)

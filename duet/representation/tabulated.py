@@ -1,0 +1,59 @@
+"""A target as tables: its log masses and its likelihood on a grid of g, with polynomials between.
+
+Products and gathers on constants only, so that a program that holds it can be exported: no quadrature and no error
+function is left in it.
+"""
+
+import torch
+from torch import Tensor
+
+from .layout import Axis, Flat, Layout, Structured, Table
+from .peak import RADIUS, find_peak, grid, interpolate, likelihood_table
+from .target import Target, _grid_points
+
+FINER = 4  # log masses are read at any g, not only near a peak: a finer grid than recovery needs
+
+
+class Tabulated(Target):
+    """Stands for `target` at one number of bins: log masses within 1e-5 of it, relative to their size.
+
+    Features are float32; constants are on the CPU.
+    """
+
+    def __init__(self, target: Target, bins: int) -> None:
+        self.cyclic = target.cyclic  # type: ignore[misc]
+        self.sigma = target.sigma
+        self.points = _grid_points(target)
+        self.fine = FINER * self.points
+        likelihood = likelihood_table(target.log_masses, bins, grid(self.points, self.cyclic))
+        self.likelihood = likelihood.float().contiguous()  # (bins, points and margins)
+        self.log = target.log_masses(grid(self.fine, self.cyclic), bins).float().contiguous()  # (points ..., bins)
+
+    def log_masses(self, g: Tensor, bins: int) -> Tensor:
+        """log Q_j(g), read off the table: (B,) -> (B, bins); g outside [0, 1] wraps or is clamped."""
+        g = (g - g.floor() if self.cyclic else g.clamp(0, 1)).float() * self.fine
+        nearest = g.round()
+        last = self.fine - 1 if self.cyclic else self.fine
+        nearest = nearest.clamp(max=last)  # the circle's last half step is read from the point before it
+        stencil = torch.arange(2 * RADIUS + 1, device=g.device)
+        near = self.log[nearest.long().unsqueeze(-1) + stencil].transpose(-1, -2)  # (B, bins, 2 RADIUS + 1)
+        return interpolate(near, (g - nearest)[:, None, None].expand(-1, near.shape[1], 1))
+
+    def _log_masses(self, g: Tensor, bins: int) -> Tensor:
+        return self.log_masses(g, bins)
+
+    def difference_masses(self, delta: Tensor, bins: int) -> Tensor:
+        raise NotImplementedError("differences are matched in training, not in an exported program")
+
+    def _fit(self, masses: Tensor) -> Tensor:
+        return find_peak(masses, self.likelihood, self.points)
+
+
+def tabulated(layout: Layout) -> Layout:
+    """The same layout with tables for its targets."""
+    if not isinstance(layout, Structured):
+        return Flat(layout.dim)
+    axes = [Axis(axis.name, axis.bins, Tabulated(axis.target, axis.bins)) for axis in layout.axes]
+    if isinstance(layout, Table):
+        return Table(layout.rows, axes[0])
+    return type(layout)(layout.rows, axes)

@@ -1,0 +1,78 @@
+"""Models that need no training: random weights, and a compass that truly tells the angle."""
+
+import pytest
+import torch
+
+from duet.artifact import Encoder
+from duet.experiment import build_method, from_dict, preset
+from duet.groups import GROUPS
+from duet.networks.encoder import wrap
+from duet.representation import Axis, FittedAction, Table, VonMises
+
+
+def random_encoder(size=28, seed=0, **changes):
+    """An encoder as training would leave it, with random weights."""
+    experiment = from_dict({**preset("demo"), "encoder": "tiny", "projector": [16], **changes})
+    torch.manual_seed(seed)
+    method = build_method(experiment)
+    for module in method.backbone.modules():
+        if isinstance(module, torch.nn.BatchNorm1d | torch.nn.BatchNorm2d):
+            module.running_mean.normal_(std=0.1)
+            module.running_var.uniform_(0.5, 1.5)
+    z = torch.randn(64, method.backbone.dim)
+    actions = {
+        name: FittedAction.fit(z, z, torch.rand(64), GROUPS[name].cyclic, order=1, elements=GROUPS[name].elements)
+        for name in experiment.group
+    }
+    sides = (size, size) if isinstance(size, int) else size
+    return Encoder(method.backbone, method.layout, experiment, sides, None, actions, ("a", "b"))
+
+
+class Compass(torch.nn.Module):
+    """Looks where the light is: straight above the centre is upright, none anywhere says nothing."""
+
+    def __init__(self, axis):
+        super().__init__()
+        self.axis = axis
+
+    def forward(self, images):
+        # (B,1,H,W) -> (B, 2 * bins): both rows of content hold the logits.
+        side = torch.linspace(-1, 1, images.shape[-1])
+        grey = images.mean(1)
+        x, y = (grey * side).sum((1, 2)), (grey * side[:, None]).sum((1, 2))
+        degrees = torch.rad2deg(torch.atan2(-x, -y))
+        g = GROUPS[self.axis.name].from_parameter(torch.remainder(degrees + 180, 360) - 180)
+        logits = self.axis.target.log_masses(g, self.axis.bins)
+        sure = (torch.hypot(x, y) > 0.1).float()[:, None]
+        return (logits * sure).repeat(1, 2)
+
+
+def make_compass(size=28, group="rot360", **changes):
+    axis = Axis(group, 8, VonMises(0.2))
+    experiment = from_dict({**preset("demo"), "group": [group], **changes})
+    backbone = wrap(Compass(axis), channels=1, width=16).eval()
+    return Encoder(backbone, Table(2, axis), experiment, (size, size))
+
+
+@pytest.fixture
+def encoder():
+    """Random weights, rot360, 28x28 grey images, 128 features."""
+    return random_encoder()
+
+
+@pytest.fixture
+def compass():
+    """Reads the angle of a bright spot."""
+    return make_compass()
+
+
+@pytest.fixture
+def model_folder(tmp_path):
+    """A saved model with random weights; returns its folder."""
+
+    def save(**changes):
+        folder = tmp_path / f"model-{len(list(tmp_path.glob('model-*')))}"
+        random_encoder(**changes).save_pretrained(folder)
+        return folder
+
+    return save
