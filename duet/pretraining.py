@@ -415,9 +415,8 @@ def _finish(module: Pretraining, experiment: Experiment, images: Images) -> Enco
     if experiment.action_pairs:
         pixels = torch.cat([images[i][None] for i in range(min(len(images), experiment.action_pairs))])
         for group in groups(experiment):
-            encoder.actions[group.name] = fit_action(
-                encoder.features, pixels, group, experiment.action_pairs, experiment.seed
-            )
+            action = fit_action(encoder.features, pixels, group, experiment.action_pairs, experiment.seed)
+            encoder.actions[group.name] = action.float()  # fitted in double, kept as the features are
     return encoder
 
 

@@ -1,0 +1,55 @@
+"""The model that comes with the package: it loads without a network, and its card tells the truth."""
+
+import re
+from pathlib import Path
+
+import pytest
+import torch
+
+import duet
+from duet.artifact import load_decoder
+from duet.data import open_images
+from duet.evaluation import evaluate, flatten
+from duet.hub import MODELS, shipped_models
+
+CARD = (MODELS / "digits-rot360" / "README.md").read_text()
+ROWS = {
+    "logistic regression on the features, accuracy": ("classification/logistic", 0.01),
+    "nearest neighbours, accuracy": ("classification/knn", 0.01),
+    "recovered angle, median error, black corners": ("recovery/median_error_degrees", 0.3),
+    "recovered angle, median error, seen through a disc": ("recovery/median_error_degrees_circle", 0.3),
+    "equivariance error, the paper's action (1: no action)": ("equivariance/error_prescribed", 0.02),
+    "equivariance error, fitted action": ("equivariance/error_fitted", 0.005),
+    "Hit@1 of 50 rotations, fitted action (chance 0.02)": ("retrieval/hit1_fitted", 0.02),
+}
+
+
+def on_the_card(row):
+    return float(re.search(rf"\| {re.escape(row)} \| ([\d.]+)", CARD).group(1))
+
+
+def test_it_is_small_and_listed():
+    assert shipped_models() == ["digits-rot360"]
+    files = [path for path in Path(MODELS).rglob("*") if path.is_file()]
+    assert sum(path.stat().st_size for path in files) < 3_000_000
+    assert {path.suffix for path in files} == {".json", ".safetensors", ".md"}
+
+
+def test_its_figures_are_those_on_the_card():
+    encoder = duet.load("digits-rot360")
+    found = flatten(evaluate(encoder, ["classification", "recovery", "equivariance", "retrieval"], progress=False))
+    for row, (key, tolerance) in ROWS.items():
+        assert found[key] == pytest.approx(on_the_card(row), abs=tolerance), row
+
+
+def test_its_decoder_draws_the_digits():
+    encoder, decoder = duet.load("digits-rot360"), load_decoder("digits-rot360", "rot360")
+    images = open_images("digits", "test", channels=1, subset=100).tensors()[0]
+    rep = encoder.embed(images)
+    drawn = decoder.images(rep.flat)
+    truth = images.float() / 255
+    assert (drawn - truth).square().mean() < 0.5 * (truth - truth.mean(0)).square().mean()
+    turned = decoder.images(rep.shift(by=0.25, action="fitted").flat)
+    assert (turned - torch.rot90(truth, 1, (2, 3))).square().mean() < 0.5 * (
+        drawn - torch.rot90(truth, 1, (2, 3))
+    ).square().mean()
