@@ -48,7 +48,7 @@ def test_its_decoder_draws_the_digits():
     rep = encoder.embed(images)
     drawn = decoder.images(rep.flat)
     truth = images.float() / 255
-    assert (drawn - truth).square().mean() < 0.5 * (truth - truth.mean(0)).square().mean()
+    assert (drawn - truth).square().mean() < 0.6 * (truth - truth.mean(0)).square().mean()
     turned = decoder.images(rep.shift(by=0.25, action="fitted").flat)
     assert (turned - torch.rot90(truth, 1, (2, 3))).square().mean() < 0.5 * (
         drawn - torch.rot90(truth, 1, (2, 3))

@@ -1,0 +1,112 @@
+"""Every code block and command of the README and the guide runs, on small images and small models."""
+
+import re
+import shlex
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from duet import GROUPS
+from duet.cli import main
+from duet.evaluation import SIZES
+from duet.experiment import from_dict, preset
+from duet.pretraining import pretrain
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs" / "guide").glob("*.md"))]
+SMALL = [
+    *("--epochs", "1", "--warmup-epochs", "0", "--subset", "64", "--batch-size", "32", "--accumulate", "1"),
+    *("--encoder", "tiny", "--projector", "16", "8", "--action-pairs", "100", "--image-size", "28"),
+]
+ENCODER = """
+import torch
+
+def build():
+    return torch.nn.Sequential(torch.nn.AdaptiveAvgPool2d(4), torch.nn.Flatten())
+"""
+HEAVY = re.compile(r"--devices|--nodes|torchrun|srun")
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    values = {"epochs": 1, "subset": 64, "batch_size": 32, "encoder": "tiny", "projector": [16, 8], "action_pairs": 100}
+    return pretrain(from_dict({**preset("demo"), **values}), tmp_path_factory.mktemp("docs") / "run", quiet=True)
+
+
+@pytest.fixture
+def workplace(tmp_path, trained, monkeypatch):
+    """A folder as a reader would have it: photos, a trained run, a module of one's own."""
+    for number in range(64):
+        pixels = np.random.default_rng(number).integers(0, 256, (40, 50, 3), dtype=np.uint8)
+        (tmp_path / "photos").mkdir(exist_ok=True)
+        Image.fromarray(pixels).save(tmp_path / "photos" / f"{number}.png")
+    for name in ("demo/duet", "demo/simclr", "duet-hue-cifar10", "duet-rot360-digits", "duet-rot360-cifar10"):
+        shutil.copytree(trained, tmp_path / "runs" / name)
+    for name in ("module", "models"):
+        (tmp_path / "mypkg").mkdir(exist_ok=True)
+        (tmp_path / "mypkg" / f"{name}.py").write_text(ENCODER)
+    small = replace(
+        SIZES["demo"], images=8, sweep=8, copies=8, probe=64, pairs=200, train=100, test=50, decoder_steps=2
+    )
+    monkeypatch.setitem(SIZES, "demo", small)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    before = set(GROUPS)
+    yield tmp_path
+    for name in set(GROUPS) - before:
+        del GROUPS[name]
+
+
+def blocks(page, *languages):
+    found = re.findall(r"^```(\w*)\n(.*?)^```", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+    return [(language, text) for language, text in found if language in languages]
+
+
+def commands():
+    for page in PAGES:
+        for _, text in blocks(page, ""):
+            for line in text.splitlines():
+                line = line.split("  #")[0].strip()
+                if re.match(r"(duet|torchrun|srun) ", line):
+                    yield pytest.param(line, id=f"{page.stem}: {line[:60]}")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_code_blocks_run_from_top_to_bottom(page, workplace):
+    torch.manual_seed(0)
+    names = {"images": torch.rand(4, 1, 28, 28)} if page.stem == "README" else {}
+    for language, text in blocks(page, "python", "bash"):
+        if language == "python":
+            exec(compile(text, str(page), "exec"), names)
+        else:
+            for line in text.splitlines():
+                assert main(shlex.split(line)[1:]) == 0, line
+
+
+@pytest.mark.parametrize("line", commands())
+def test_commands_run(line, workplace, capsys):
+    words = shlex.split(re.sub(r"^(torchrun|srun) .*?(-m duet\.cli|duet) ", "duet ", line))[1:]
+    if words[0] == "train" and "--resume" not in words:
+        # Many devices and downloads are not for a test: there the configuration must be right.
+        words += ["--print-config"] if HEAVY.search(line) else [*SMALL, "--data", "digits"]
+        words += [] if "--out" in words or HEAVY.search(line) else ["--out", "trained-here"]
+    elif words[0] == "evaluate":
+        words += ["--data", "digits", "--channels", "1"] if "--encoder" in words else []
+        words += [] if "--only" in words else ["--only", "retrieval"]
+    elif words[0] == "explore":
+        words = ["explore", "--help"]
+    try:
+        code = main(words)
+    except SystemExit as leaving:
+        code = leaving.code
+    assert code == 0, capsys.readouterr().err
+
+
+def test_the_guide_has_examples():
+    assert sum(len(blocks(page, "python")) for page in PAGES) > 30
+    assert len(list(commands())) > 10
