@@ -15,7 +15,8 @@ LEVELS = [
     {"experiment"},
     {"artifact"},
     {"evaluation", "pretraining"},
-    {"report", "explorer", "reproduction"},
+    {"reproduction"},
+    {"report", "explorer"},
     {"cli"},
 ]
 LEVEL = {room: level for level, rooms in enumerate(LEVELS) for room in rooms}
