@@ -198,7 +198,7 @@ def _heading(runs: Sequence[Run]) -> str:
     where = f" on {shared.pop()}" if len(shared) == 1 and "" not in shared else ""
     methods = dict.fromkeys(shown(run.config.get("method", "")) for run in runs)
     named = len(methods) == len(runs) <= 3 and all(method in METHODS for method in methods)
-    who = ", ".join(METHODS[method] for method in methods) if named else f"{len(runs)} runs"
+    who = " and ".join(METHODS[method] for method in methods) if named else f"{len(runs)} runs"
     return f"{who}{where}, side by side"
 
 
