@@ -60,6 +60,7 @@ def main(arguments: list[str] | None = None) -> int:
     _add_train(commands, whole="train" in arguments[:1])
     _add_evaluate(commands)
     _add_report(commands)
+    _add_explore(commands)
     _add_demo(commands)
     args = parser.parse_strictly(arguments)
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
@@ -284,6 +285,23 @@ def _report(args: argparse.Namespace) -> int:
 
     default = args.runs[0] / "report.html" if len(args.runs) == 1 else Path("report.html")
     print(f"The report is in {write_report(args.runs, args.out or default)}")
+    return 0
+
+
+def _add_explore(commands: Any) -> None:
+    parser = commands.add_parser(
+        "explore", help="open a local page: pick an image, see P(g|x), move g (extra `explore`)", allow_abbrev=False
+    )
+    parser.set_defaults(run=_explore, parser=parser)
+    parser.add_argument("model", metavar="RUN", help="a run's folder, or a model's name")
+    parser.add_argument("--port", type=int, help="default: the first free one from 7860")
+    parser.add_argument("--no-browser", action="store_true", help="only serve the page")
+
+
+def _explore(args: argparse.Namespace) -> int:
+    from .explorer import explore
+
+    explore(args.model, args.port, browser=not args.no_browser)
     return 0
 
 
