@@ -1,5 +1,6 @@
 """What the explorer computes and shows: pure functions of a model, a picture and a value of g."""
 
+import socket
 import subprocess
 import sys
 import time
@@ -272,6 +273,17 @@ def test_without_gradio_the_command_says_what_to_install(tmp_path):
     done = subprocess.run([sys.executable, "-c", code, "explore", str(tmp_path)], capture_output=True, text=True)
     assert done.returncode == 2
     assert done.stderr.splitlines() == ["duet: the explorer needs gradio: pip install 'duet-ssl[explore]'"]
+
+
+def test_a_port_that_is_taken_is_one_line(tmp_path, capsys, monkeypatch):
+    pytest.importorskip("gradio")
+    monkeypatch.setenv("GRADIO_TEMP_DIR", str(tmp_path))  # undone afterwards
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        assert main(["explore", str(make_model(tmp_path)), "--no-browser", "--port", str(port)]) == 2
+    assert capsys.readouterr().err.splitlines()[-1] == f"duet: port {port} is not free; choose another with --port"
 
 
 def test_a_wrong_run_is_one_line(tmp_path, capsys):

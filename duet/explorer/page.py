@@ -25,7 +25,11 @@ def explore(run: str | os.PathLike[str], port: int | None = None, browser: bool 
     with tempfile.TemporaryDirectory(prefix="duet-explore-") as folder:
         os.environ["GRADIO_TEMP_DIR"] = folder  # dropped files go with the page
         page = build(explorer, gradio)
-        address = launch(page, gradio, port, browser)
+        try:
+            address = launch(page, gradio, port, browser)
+        except OSError:
+            where = "7860 to 7959 are" if port is None else f"{port} is"
+            raise ValueError(f"port {where} not free; choose another with --port") from None
         print(f"Exploring {run} at {address} (Ctrl-C ends it)", flush=True)
         try:
             threading.Event().wait()
