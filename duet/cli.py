@@ -62,6 +62,8 @@ def main(arguments: list[str] | None = None) -> int:
     _add_train(commands, whole="train" in arguments[:1])
     _add_evaluate(commands)
     add_model_commands(commands)
+    _add_report(commands)
+    _add_explore(commands)
     _add_demo(commands)
     args = parser.parse_strictly(arguments)
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
@@ -203,9 +205,12 @@ def _add_demo(commands: Any) -> None:
 
 
 def _demo(args: argparse.Namespace) -> int:
+    from .report import write_report
     from .reproduction.demo import run_demo
 
     run_demo(args.out)
+    write_report([args.out / "duet", args.out / "simclr"], args.out / "report.html")
+    print(f"The report is in {args.out / 'report.html'}")
     return 0
 
 
@@ -264,6 +269,42 @@ def _evaluate(args: argparse.Namespace) -> int:
     print(table(results))
     if out is not None:
         print(f"written to {out}")
+    return 0
+
+
+def _add_report(commands: Any) -> None:
+    parser = commands.add_parser(
+        "report", help="write one page about one run, or several side by side", allow_abbrev=False
+    )
+    parser.set_defaults(run=_report, parser=parser)
+    parser.add_argument("runs", type=Path, nargs="+", metavar="RUN", help="a run's folder")
+    parser.add_argument(
+        "-o", "--out", type=Path, metavar="FILE", help="the page (default: RUN/report.html, of several report.html)"
+    )
+
+
+def _report(args: argparse.Namespace) -> int:
+    from .report import write_report
+
+    default = args.runs[0] / "report.html" if len(args.runs) == 1 else Path("report.html")
+    print(f"The report is in {write_report(args.runs, args.out or default)}")
+    return 0
+
+
+def _add_explore(commands: Any) -> None:
+    parser = commands.add_parser(
+        "explore", help="open a local page: pick an image, see P(g|x), move g (extra `explore`)", allow_abbrev=False
+    )
+    parser.set_defaults(run=_explore, parser=parser)
+    parser.add_argument("model", metavar="RUN", help="a run's folder, or a model's name")
+    parser.add_argument("--port", type=int, help="default: the first free one from 7860")
+    parser.add_argument("--no-browser", action="store_true", help="only serve the page")
+
+
+def _explore(args: argparse.Namespace) -> int:
+    from .explorer import explore
+
+    explore(args.model, args.port, browser=not args.no_browser)
     return 0
 
 

@@ -16,7 +16,8 @@ LEVELS = [
     {"hub", "card"},
     {"artifact"},
     {"evaluation", "pretraining", "application", "export", "sklearn"},
-    {"report", "explorer", "reproduction"},
+    {"reproduction"},
+    {"report", "explorer"},
     {"commands"},
     {"cli"},
 ]

@@ -154,7 +154,7 @@ def table(results: Mapping[str, Result]) -> str:
     """The headline numbers as text, a line each."""
     lines = []
     for name, result in results.items():
-        keys = _headlines(name, result)
+        keys = headlines(name, result)
         width = max(map(len, keys), default=0)
         lines += [name, *(f"  {key:<{max(44, width)}}  {_number(result.scalars[key])}" for key in keys)]
         if "advice" in result.provenance:
@@ -225,7 +225,8 @@ def _kept(path: Path, context: Context) -> Result | None:
     return None
 
 
-def _headlines(name: str, result: Result) -> list[str]:
+def headlines(name: str, result: Result) -> list[str]:
+    """The scalars of a result that matter most, in order; all of them if HEADLINES does not name the evaluation."""
     wanted = HEADLINES.get(name.split("-")[0])
     if wanted is None:
         return list(result.scalars)

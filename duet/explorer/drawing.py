@@ -1,0 +1,134 @@
+"""What was computed, as HTML: escaped text, small pictures in data URIs, nothing from outside."""
+
+from __future__ import annotations
+
+import base64
+import io
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+from PIL import Image
+from torch import Tensor
+
+from ..groups import Group
+from .model import Explorer, Move, Neighbour, Picture, Reading, in_unit
+
+WAYS = {
+    "prescribed": Markup("after the paper's <var>T<sub>g</sub></var>"),
+    "fitted": "after the fitted action",
+    "none": "not moved",
+}
+WIDTH, HEIGHT = 480, 150  # of the chart, in its own units
+
+
+def show_reading(explorer: Explorer, picture: Picture, name: str, reading: Reading | None) -> str:
+    """The picture beside P(g|x), with the recovered value and its spread."""
+    group = explorer.group(name)
+    bars, band, line = [], None, None
+    if reading is not None:
+        top = max(reading.masses)
+        width = WIDTH / len(reading.masses)
+        bars = [(k * width, mass / top * HEIGHT, width, mass) for k, mass in enumerate(reading.masses)]
+        line = _place(group, reading.parameter)
+        half = reading.spread / abs(group.span[1] - group.span[0]) * WIDTH
+        band = (
+            _wrapped(line - half, line + half) if group.cyclic else [(max(0.0, line - half), min(WIDTH, line + half))]
+        )
+    return _draw(
+        "reading",
+        image=as_png(picture.image[0]),
+        label=explorer.labels[picture.place] if explorer.labels and picture.place is not None else "",
+        dropped=picture.place is None,
+        bars=bars,
+        line=line,
+        band=band,
+        ticks=[(_place(group, v), in_unit(v, group.unit)) for v in np.linspace(*group.span, 5).tolist()],
+        value="" if reading is None else in_unit(reading.parameter, group.unit),
+        spread="" if reading is None else in_unit(reading.spread, group.unit),
+        relative=explorer.relative,
+        group=group.name,
+        size=(WIDTH, HEIGHT),
+    )
+
+
+def show_move(explorer: Explorer, picture: Picture, name: str, parameter: float, found: Move) -> str:
+    """The truly transformed image beside what the decoder makes of moved features, and how far these are off."""
+    group = explorer.group(name)
+    farthest = max(way.distance for way in found.ways.values()) or 1.0
+    return _draw(
+        "move",
+        truth=as_png(found.truth),
+        goal=in_unit(parameter, group.unit),
+        by=in_unit(parameter - float(group.parameter(group.identity)), group.unit),
+        start=in_unit(found.start, group.unit),
+        recovered=picture.place is None and found.start != float(group.parameter(group.identity)),
+        relative=explorer.relative,
+        columns=explorer.tracks(name),
+        decoder=name in explorer.decoders,
+        ways=[
+            (key, WAYS[key], as_png(way.image) if way.image is not None else "", way, way.distance / farthest)
+            for key in WAYS
+            if (way := found.ways.get(key)) is not None
+        ],
+        group=group.name,
+    )
+
+
+def show_neighbours(explorer: Explorer, picture: Picture, turned: str, found: dict[str, list[Neighbour]]) -> str:
+    """The nearest images, a row for each way to compare."""
+    unit = explorer.group(turned).unit if turned else ""
+    rows = {
+        space: [
+            (as_png(one.image), one.label, "" if one.parameter is None else in_unit(one.parameter, unit), one.cosine)
+            for one in near
+        ]
+        for space, near in found.items()
+    }
+    return _draw("neighbours", image=as_png(picture.image[0]), rows=rows, columns=bool(explorer.encoder.layout.axes))
+
+
+def show_notice(text: str) -> str:
+    """A sentence that asks for attention; nothing for none."""
+    return _draw("notice", text=text) if text else ""
+
+
+def as_png(image: Tensor) -> str:
+    """(C,H,W) in [0,1] as a data URI."""
+    buffer = io.BytesIO()
+    as_pillow(image).save(buffer, format="PNG")
+    return f"data:image/png;base64,{base64.b64encode(buffer.getvalue()).decode()}"
+
+
+def as_pillow(image: Tensor) -> Image.Image:
+    """(C,H,W), uint8 or in [0,1], as a Pillow image."""
+    pixels = image.mul(255).round().byte() if image.is_floating_point() else image
+    array = pixels.permute(1, 2, 0).numpy()
+    return Image.fromarray(array[..., 0] if array.shape[2] == 1 else array)
+
+
+def _place(group: Group, parameter: float) -> float:
+    low, high = group.span
+    return (parameter - low) / (high - low) * WIDTH
+
+
+def _wrapped(low: float, high: float) -> list[tuple[float, float]]:
+    """An interval on a circle of WIDTH, as one or two pieces of the line."""
+    if high - low >= WIDTH:
+        return [(0.0, WIDTH)]
+    if low < 0:
+        return [(0.0, high), (low + WIDTH, WIDTH)]
+    return [(low, WIDTH), (0.0, high - WIDTH)] if high > WIDTH else [(low, high)]
+
+
+@lru_cache(maxsize=1)
+def _macros() -> Any:
+    loader = PackageLoader("duet", "templates")
+    templates = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True)
+    return templates.get_template("explorer.html").module
+
+
+def _draw(macro: str, **values: Any) -> str:
+    return str(getattr(_macros(), macro)(**values))

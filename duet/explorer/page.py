@@ -1,0 +1,194 @@
+"""The page itself: gradio's components around the functions of `model` and `drawing`. Served to this machine only."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import threading
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from .drawing import as_pillow, show_move, show_neighbours, show_notice, show_reading
+from .model import LARGEST_FILE, Explorer, Picture, drop, move, neighbours, open_explorer, pick, read, slider
+
+GALLERY = 48
+HOST = "127.0.0.1"
+ASIDE = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
+"""Of every event: answered at once, without a curtain over the page, and not offered as an API."""
+
+
+def explore(run: str | os.PathLike[str], port: int | None = None, browser: bool = True) -> None:
+    """Serve the page of a trained run on this machine until it is interrupted."""
+    gradio = import_gradio()
+    explorer = open_explorer(run)
+    with tempfile.TemporaryDirectory(prefix="duet-explore-") as folder:
+        os.environ["GRADIO_TEMP_DIR"] = folder  # dropped files go with the page
+        page = build(explorer, gradio)
+        try:
+            address = launch(page, gradio, port, browser)
+        except OSError:
+            where = "7860 to 7959 are" if port is None else f"{port} is"
+            raise ValueError(f"port {where} not free; choose another with --port") from None
+        print(f"Exploring {run} at {address} (Ctrl-C ends it)", flush=True)
+        try:
+            threading.Event().wait()
+        except KeyboardInterrupt:
+            print("\nclosed")
+        finally:
+            page.close(verbose=False)
+
+
+def import_gradio() -> Any:
+    """Gradio, told before its first line that nothing goes out; a sentence when it is not installed."""
+    os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
+    try:
+        import gradio
+    except ImportError:
+        raise ValueError("the explorer needs gradio: pip install 'duet-ssl[explore]'") from None
+    return gradio
+
+
+def launch(page: Any, gradio: Any, port: int | None = None, browser: bool = False) -> str:
+    """Serve the page in the background and return its address."""
+    system = ("system-ui", "-apple-system", "Segoe UI", "Roboto", "sans-serif")
+    mono = ("ui-monospace", "Consolas", "monospace")
+    theme = gradio.themes.Default(font=system, font_mono=mono, primary_hue="blue", neutral_hue="slate")
+    _, address, _ = page.launch(
+        server_name=HOST,
+        server_port=port,
+        inbrowser=browser,
+        share=False,
+        prevent_thread_lock=True,
+        quiet=True,
+        ssr_mode=False,
+        mcp_server=False,
+        footer_links=[],
+        max_file_size=2 * LARGEST_FILE,  # what is a little too large is refused with a sentence of ours
+        theme=theme,
+        css=(files("duet") / "templates" / "explorer.css").read_text("utf-8"),
+    )
+    return str(address)
+
+
+def build(explorer: Explorer, gradio: Any) -> Any:
+    """The page's components and what happens when one of them is used."""
+    names = list(explorer.encoder.groups)
+    experiment = explorer.encoder.experiment
+    has_images = len(explorer.images) > 0
+    first = pick(explorer, 0) if has_images else None
+    begin = slider(explorer.group(names[0])).first
+    with gradio.Blocks(title="duet explore", analytics_enabled=False) as page:
+        gradio.HTML(_head(experiment.method, names), elem_classes="duet-head")
+        picture = gradio.State(first)
+        with gradio.Row(elem_id="duet-main"):
+            with gradio.Column(scale=2, min_width=280):
+                gallery = gradio.Gallery(
+                    [as_pillow(image) for image in explorer.images[:GALLERY]],
+                    label="Test images: pick one",
+                    columns=6,
+                    height=330,
+                    allow_preview=False,
+                    object_fit="contain",
+                    format="png",
+                    buttons=[],
+                    interactive=False,
+                    visible=has_images,
+                    elem_id="duet-gallery",
+                )
+                dropped = gradio.File(label="Or drop one of yours", height=150, elem_id="duet-drop")
+                notice = gradio.HTML(show_notice(explorer.missing), elem_id="duet-notice")
+                group = gradio.Dropdown(names, value=names[0], label="Group", visible=len(names) > 1)
+            with gradio.Column(scale=5, min_width=320), gradio.Tabs():
+                with gradio.Tab("Move g"):
+                    reading = gradio.HTML(_reading(explorer, first, names[0]), elem_id="duet-reading")
+                    value = gradio.Slider(**_slider(explorer, names[0]), elem_id="duet-g", buttons=[])
+                    moved = gradio.HTML(_moved(explorer, first, names[0], begin), elem_id="duet-moved")
+                with gradio.Tab("Neighbours"):
+                    among = gradio.Radio(
+                        [("as they are", False), ("each under a random element of the group", True)],
+                        value=True,
+                        label="Test images",
+                        visible=has_images,
+                    )
+                    near = gradio.HTML(_near(explorer, first, names[0], True), elem_id="duet-near")
+
+        def choose(chosen: gradio.SelectData, name: str, at: float, turned: bool) -> tuple[Any, ...]:
+            found = pick(explorer, int(chosen.index))
+            return found, "", *_all(explorer, found, name, at, turned)
+
+        def take(path: str | None, now: Picture | None, name: str, at: float, turned: bool) -> tuple[Any, ...]:
+            if path is None:
+                return (now, "", *[gradio.skip()] * 3)
+            try:
+                found = drop(explorer, Path(path))
+            except (ValueError, OSError) as refusal:
+                return (now, show_notice(str(refusal)), *[gradio.skip()] * 3)
+            return found, "", *_all(explorer, found, name, at, turned)
+
+        def change_group(now: Picture | None, name: str, turned: bool) -> tuple[Any, ...]:
+            begin = slider(explorer.group(name)).first
+            return gradio.Slider(**_slider(explorer, name)), *_all(explorer, now, name, begin, turned)
+
+        shown = [reading, moved, near]
+        # `choose` is defined where gradio is a variable, so its annotations are told by hand.
+        choose.__annotations__ = {"chosen": gradio.SelectData}
+        gallery.select(choose, [group, value, among], [picture, notice, *shown], **ASIDE)
+        dropped.change(take, [dropped, picture, group, value, among], [picture, notice, *shown], **ASIDE)
+        group.change(change_group, [picture, group, among], [value, *shown], **ASIDE)
+        value.input(
+            lambda now, name, at: _moved(explorer, now, name, at),
+            [picture, group, value],
+            moved,
+            trigger_mode="always_last",
+            **ASIDE,
+        )
+        among.change(
+            lambda now, name, turned: _near(explorer, now, name, turned), [picture, group, among], near, **ASIDE
+        )
+    return page
+
+
+def _all(explorer: Explorer, picture: Picture | None, name: str, at: float, turned: bool) -> tuple[str, str, str]:
+    """The three panels of a picture."""
+    return (
+        _reading(explorer, picture, name),
+        _moved(explorer, picture, name, at),
+        _near(explorer, picture, name, turned),
+    )
+
+
+def _reading(explorer: Explorer, picture: Picture | None, name: str) -> str:
+    if picture is None:
+        return show_notice("Drop an image to begin.")
+    return show_reading(explorer, picture, name, read(explorer, picture, name))
+
+
+def _moved(explorer: Explorer, picture: Picture | None, name: str, at: float) -> str:
+    return "" if picture is None else show_move(explorer, picture, name, at, move(explorer, picture, name, at))
+
+
+def _near(explorer: Explorer, picture: Picture | None, name: str, turned: bool) -> str:
+    if picture is None or len(explorer.images) < 2:
+        return show_notice("There are no test images to be neighbours.")
+    under = name if turned else ""
+    found = {"full": neighbours(explorer, picture, "full", under)}
+    if explorer.encoder.layout.axes:
+        found = {"content": neighbours(explorer, picture, "content", under), **found}
+    return show_neighbours(explorer, picture, under, found)
+
+
+def _slider(explorer: Explorer, name: str) -> dict[str, Any]:
+    """The slider of a group: to where, or for a model that knows differences only, by how much."""
+    group = explorer.group(name)
+    low, high, step, first = slider(group)
+    unit = f" ({group.unit})" if group.unit else ""
+    label = f"Shift {name}, from as it is{unit}" if explorer.relative else f"g: take the picture to this {name}{unit}"
+    return {"minimum": low, "maximum": high, "step": step, "value": first, "label": label}
+
+
+def _head(method: str, names: list[str]) -> str:
+    words = {"duet": "DUET", "simclr": "SimCLR", "essl": "ESSL"}.get(method, method)
+    return (
+        f"<h1>{words}, {', '.join(names)}</h1><p>What the features know, and what happens when only they are moved.</p>"
+    )

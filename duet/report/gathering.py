@@ -1,0 +1,170 @@
+"""A run's folder, read for the page. It may be a stranger's, or half written: what cannot be read becomes a note."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath, PureWindowsPath
+from typing import Any
+
+import numpy as np
+
+from ..evaluation import EVALUATIONS, Result
+from ..evaluation.result import Array
+from ..experiment import read
+
+LONGEST = 120
+"""Characters of a value that are shown."""
+LARGEST = 50_000_000
+"""Bytes of a text file that is still read."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a run's folder holds; `notes` says what is missing or damaged."""
+
+    name: str
+    config: Mapping[str, Any] = field(default_factory=dict)
+    layout: Mapping[str, Any] = field(default_factory=dict)
+    classes: tuple[str, ...] = ()
+    metrics: Mapping[str, Array] = field(default_factory=dict)
+    results: Mapping[str, Result] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+
+def read_runs(folders: Sequence[Path]) -> list[Run]:
+    """Every run, each under a name of its own."""
+    if not folders:
+        raise ValueError("a report needs at least one run")
+    return [read_run(folder, name) for folder, name in zip(folders, _names(folders), strict=True)]
+
+
+def read_run(folder: Path, name: str) -> Run:
+    """The configuration, the losses and the results of a run's folder, as far as they can be read."""
+    if not folder.is_dir():
+        raise ValueError(f"{folder} is not a run's folder")
+    if not any((folder / part).exists() for part in ("config.yaml", "model", "metrics.csv", "results")):
+        raise ValueError(f"{folder} holds no run: no config.yaml, model, metrics.csv or results")
+    notes: list[str] = []
+    model = _model(folder, notes)
+    return Run(
+        name=name,
+        config=_config(folder, model, notes),
+        layout=_mapping(model.get("layout")),
+        classes=tuple(shown(c) for c in _sequence(model.get("classes"))),
+        metrics=_metrics(folder / "metrics.csv", notes),
+        results=_results(folder / "results", notes),
+        notes=tuple(notes),
+    )
+
+
+def shown(value: Any) -> str:
+    """A value of a configuration as text: short, and of a path only its last part."""
+    if value is None:
+        return "default"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int | float):
+        return f"{value:.6g}" if isinstance(value, float) else str(value)[:LONGEST]
+    if isinstance(value, str):
+        # Folders tell who trained where, which is nobody's business.
+        absolute = PurePosixPath(value).is_absolute() or PureWindowsPath(value).is_absolute()
+        text = (PureWindowsPath(value).name if absolute else value) or value
+        return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
+    # Not str(value): a few lines of YAML can stand for more text than fits in memory.
+    if isinstance(value, list | tuple) and not any(isinstance(v, list | tuple | dict) for v in value):
+        return ", ".join(shown(v) for v in value[:16]) + (", …" if len(value) > 16 else "")
+    return "(not shown)"
+
+
+def rank(name: str) -> tuple[int, str]:
+    """Results are shown in the order of the evaluations, of the first group first; unknown ones last."""
+    order = list(EVALUATIONS)
+    base = name.partition("-")[0]
+    return (order.index(base) if base in order else len(order)), name
+
+
+def _names(folders: Sequence[Path]) -> list[str]:
+    """The folders' names, with as many of the folders above as tell them apart."""
+    parts = [folder.resolve().parts for folder in folders]
+    for depth in range(1, 1 + max(map(len, parts))):
+        names = ["/".join(part[-depth:]) for part in parts]
+        if len(set(names)) == len(set(parts)):
+            break
+    return [name if names.index(name) == i else f"{name} ({i + 1})" for i, name in enumerate(names)]
+
+
+def _model(folder: Path, notes: list[str]) -> dict[str, Any]:
+    path = folder / "model" / "config.json"
+    if not path.exists():
+        notes.append("The run has no model: it is not finished.")
+        return {}
+    try:
+        return _mapping(json.loads(_text(path)))
+    except Exception:  # damaged JSON can fail in many ways, and none of them should cost the page
+        notes.append("model/config.json cannot be read.")
+        return {}
+
+
+def _config(folder: Path, model: dict[str, Any], notes: list[str]) -> dict[str, Any]:
+    try:
+        _text(folder / "config.yaml")
+        values = read(folder / "config.yaml")
+    except Exception:  # as above
+        values = _mapping(model.get("experiment"))
+        if not values:
+            notes.append("config.yaml is missing or cannot be read.")
+    return {str(key): value for key, value in values.items()}
+
+
+def _metrics(path: Path, notes: list[str]) -> dict[str, Array]:
+    """The columns of a CSV file of numbers; what is no number is NaN, and columns without any are left out."""
+    try:
+        rows = list(csv.reader(_text(path).splitlines()))
+        header, body = rows[0], [row for row in rows[1:] if len(row) == len(rows[0])]
+        columns = {name: np.array([_number(row[i]) for row in body]) for i, name in enumerate(header)}
+    except Exception:  # as above
+        notes.append("metrics.csv is missing or cannot be read: no losses to draw.")
+        return {}
+    if len(body) + 1 < len(rows):
+        notes.append(f"metrics.csv has {len(rows) - 1 - len(body)} damaged line(s), which are left out.")
+    return {name: column for name, column in columns.items() if np.isfinite(column).any()}
+
+
+def _results(folder: Path, notes: list[str]) -> dict[str, Result]:
+    files = sorted(folder.glob("*.json"), key=lambda path: rank(path.stem))
+    results = {}
+    for path in files:
+        try:
+            found = Result.load(path)
+        except Exception:  # as above
+            notes.append(f"results/{path.stem[:LONGEST]} is damaged and left out; duet evaluate measures it again.")
+            continue
+        results[found.name] = found
+    if not files:
+        notes.append("Nothing is measured yet: duet evaluate does that.")
+    return results
+
+
+def _text(path: Path) -> str:
+    if path.stat().st_size > LARGEST:
+        raise ValueError("too large")
+    return path.read_text(encoding="utf-8")
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan
+
+
+def _mapping(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _sequence(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []

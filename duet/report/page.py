@@ -1,0 +1,280 @@
+"""The page: what was gathered, put into words and pictures, and written as one file that needs no network."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import hashlib
+import io
+import json
+import math
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup, escape
+
+from ..evaluation.suite import headlines
+from ..experiment import Experiment
+from .drawing import Picture, as_picture, colour, data_uri, draw_curves, draw_result
+from .gathering import Run, rank, read_runs, shown
+from .wording import METHODS, Measure, label, measures, noun, number, read_out, tiles, title
+
+LARGEST_DOWNLOAD = 300_000
+"""Bytes of a run's losses that the page still carries."""
+
+
+class Cell(NamedTuple):
+    """A cell of a table: its text, and what it is sorted by."""
+
+    text: str
+    sort: str | float = ""
+    strong: bool = False
+
+
+class Row(NamedTuple):
+    """A row of a table: its head, an explanation of it, and its cells."""
+
+    head: str
+    cells: list[Cell]
+    help: str = ""
+    marked: bool = False
+
+
+class Download(NamedTuple):
+    """A file that the page carries."""
+
+    name: str
+    text: str
+    uri: str
+
+
+class Answer(NamedTuple):
+    """What one run's result says, and which of its figures are left out."""
+
+    place: int
+    sentence: str
+    notes: list[str]
+
+
+class Section(NamedTuple):
+    """One evaluation: a question, every run's answer, the pictures by kind and run, and the numbers."""
+
+    anchor: str
+    heading: str
+    question: str
+    answers: list[Answer]
+    pictures: list[list[tuple[int, Picture]]]
+    main: list[Row]
+    rest: list[Row]
+
+
+def write_report(runs: Sequence[Path], out: Path) -> Path:
+    """Write one self-contained HTML page about one run or several side by side; all of it or nothing."""
+    page = render(read_runs([Path(run) for run in runs]))
+    out = Path(out)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    partial = out.with_name(out.name + ".partial")
+    partial.write_text(page, encoding="utf-8")
+    os.replace(partial, out)
+    return out
+
+
+def render(runs: Sequence[Run]) -> str:
+    """The HTML of the page. Whatever comes from files is escaped, and a policy keeps out scripts but the page's own."""
+    templates = Environment(
+        loader=PackageLoader("duet", "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    script, style = ((files("duet") / "templates" / f"report.{kind}").read_text("utf-8") for kind in ("js", "css"))
+    templates.filters["maths"] = maths
+    top = [measures(run.results) for run in runs]
+    curves = draw_curves(runs)
+    alt = f"The losses of {', '.join(run.name for run in runs)} over the epochs of training."
+    return templates.get_template("report.html").render(
+        heading=_heading(runs),
+        lead=_lead(runs),
+        runs=[(run.name, describe(run), colour(i)) for i, run in enumerate(runs)],
+        tiles=tiles(top[0]) if len(runs) == 1 else [],
+        overview=_overview(runs, top),
+        differing=[row for row in settings(runs) if row.marked],
+        settings=settings(runs),
+        curves=None if curves is None else as_picture(curves, "curves", alt, "As logged, not smoothed."),
+        sections=list(_sections(runs)),
+        notes=[(run.name, run.notes) for run in runs if run.notes],
+        downloads=downloads(runs),
+        script=Markup(script),
+        style=Markup(style),
+        script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+    )
+
+
+def maths(text: str) -> Markup:
+    """Escaped text with T_g as it is written by hand."""
+    return Markup(escape(text).replace("T_g", Markup("<var>T<sub>g</sub></var>")))
+
+
+def describe(run: Run) -> str:
+    """What was trained on what, in half a sentence."""
+    config = run.config
+    method = shown(config.get("method", "an encoder"))
+    words = METHODS.get(method, method)
+    if method == "duet" and config.get("weight") == 0:
+        words += " with weight 0"
+    if "data" in config:
+        words += f" on {shown(config['data'])}"
+    groups = config.get("group")
+    if isinstance(groups, list) and groups:
+        words += f", tracking {' and '.join(noun(shown(g)) for g in groups[:8])}"
+    return words
+
+
+def settings(runs: Sequence[Run]) -> list[Row]:
+    """Every setting, a column a run; marked where runs differ."""
+    known = Experiment.__dataclass_fields__
+    keys = dict.fromkeys(
+        [*(k for k in known if any(k in r.config for r in runs)), *(k for r in runs for k in r.config)]
+    )
+    rows = []
+    for key in keys:
+        texts = [shown(run.config[key]) if key in run.config else "–" for run in runs]
+        meaning = str(known[key].metadata.get("help", "")) if key in known else ""
+        rows.append(Row(shown(key), [Cell(text, text) for text in texts], meaning, len(set(texts)) > 1))
+    return rows
+
+
+def downloads(runs: Sequence[Run]) -> list[Download]:
+    """The numbers of all runs as JSON and as CSV, and every run's losses if they are not too many."""
+    plain = {
+        run.name: {
+            "config": {shown(key): shown(value) for key, value in run.config.items()},
+            "results": {name: {k: _plain(v) for k, v in found.scalars.items()} for name, found in run.results.items()},
+        }
+        for run in runs
+    }
+    rows = [
+        (run.name, name, key, _plain(value))
+        for run in runs
+        for name, found in run.results.items()
+        for key, value in found.scalars.items()
+    ]
+    packed = [
+        _download(
+            "results.json", "all numbers, JSON", json.dumps(plain, indent=1, allow_nan=False), "application/json"
+        ),
+        _download(
+            "results.csv", "all numbers, CSV", as_csv(("run", "evaluation", "scalar", "value"), rows), "text/csv"
+        ),
+    ]
+    for run in runs:
+        if run.metrics:
+            losses = as_csv(list(run.metrics), zip(*(column.tolist() for column in run.metrics.values()), strict=True))
+            if len(losses) <= LARGEST_DOWNLOAD:
+                packed.append(
+                    _download(f"losses-{len(packed) - 1}.csv", f"losses of {run.name}, CSV", losses, "text/csv")
+                )
+    return packed
+
+
+def as_csv(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    """Rows as CSV; text that a spreadsheet would run as a formula is quoted."""
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    for row in (header, *rows):
+        writer.writerow([f"'{v}" if isinstance(v, str) and v[:1] in ("=", "+", "-", "@", "\t") else v for v in row])
+    return buffer.getvalue()
+
+
+def _heading(runs: Sequence[Run]) -> str:
+    if len(runs) == 1:
+        return describe(runs[0])
+    shared = {shown(run.config.get("data", "")) for run in runs}
+    where = f" on {shared.pop()}" if len(shared) == 1 and "" not in shared else ""
+    methods = dict.fromkeys(shown(run.config.get("method", "")) for run in runs)
+    named = len(methods) == len(runs) <= 3 and all(method in METHODS for method in methods)
+    who = " and ".join(METHODS[method] for method in methods) if named else f"{len(runs)} runs"
+    return f"{who}{where}, side by side"
+
+
+def _lead(runs: Sequence[Run]) -> str:
+    """How it was trained, in one line; of several runs what they share."""
+    facts = {
+        key: {shown(run.config[key]) if key in run.config else "" for run in runs} for key in ("encoder", "epochs")
+    }
+    shared = {key: next(iter(values)) for key, values in facts.items() if len(values) == 1 and "" not in values}
+    words = [f"{shared['encoder']} encoder"] if "encoder" in shared else []
+    words += [f"{shared['epochs']} epochs"] if "epochs" in shared else []
+    tables = {_table(run) for run in runs}
+    if len(tables) == 1 and "" not in tables:
+        words.append(tables.pop())
+    return ", ".join(words)
+
+
+def _table(run: Run) -> str:
+    """The shape of the features."""
+    layout = run.layout
+    try:
+        bins = [str(int(axis["bins"])) for axis in layout.get("axes", [])]
+        if not bins:
+            return f"{int(layout['dim'])} features"
+        sign = " + " if layout.get("kind") == "concatenated" else " × "
+        return f"features {int(layout['content'])} × {f'({sign.join(bins)})' if len(bins) > 1 else bins[0]}"
+    except (KeyError, TypeError, ValueError):
+        return ""
+
+
+def _overview(runs: Sequence[Run], top: Sequence[Mapping[str, Measure]]) -> tuple[list[str], list[Row]]:
+    """The headline numbers: a row a run, a column a measure, the best of each in bold."""
+    names = list(dict.fromkeys(name for found in top for name in found))
+    rows = []
+    for run, found in zip(runs, top, strict=True):
+        cells = []
+        for name in names:
+            if name not in found:
+                cells.append(Cell("–"))
+                continue
+            rivals = [other[name] for other in top if name in other]
+            best = (max if rivals[0].higher else min)(rival.value for rival in rivals)
+            comparable = len(rivals) > 1 and len({rival.unit for rival in rivals}) == 1
+            cells.append(Cell(found[name].text, found[name].value, comparable and found[name].value == best))
+        rows.append(Row(run.name, cells, describe(run)))
+    return names, rows
+
+
+def _sections(runs: Sequence[Run]) -> Iterable[Section]:
+    for name in sorted({name for run in runs for name in run.results}, key=rank):
+        having = [(place, run) for place, run in enumerate(runs) if name in run.results]
+        answers: list[Answer] = []
+        kinds: dict[str, list[tuple[int, Picture]]] = {}
+        for place, run in having:
+            drawn = list(draw_result(name, run.results[name], run))
+            for item in drawn:
+                if isinstance(item, Picture):
+                    kinds.setdefault(item.kind, []).append((place, item))
+            left_out = [item for item in drawn if isinstance(item, str)]
+            answers.append(Answer(place, read_out(name, run.results[name]), left_out))
+        keys = dict.fromkeys(key for _, run in having for key in run.results[name].scalars)
+        main = dict.fromkeys(key for _, run in having for key in headlines(name, run.results[name]))
+        rows = {key: Row(label(key), [_cell(run, name, key) for run in runs], key) for key in [*main, *keys]}
+        heading, question = title(name)
+        rest = [row for key, row in rows.items() if key not in main]
+        yield Section(name, heading, question, answers, list(kinds.values()), [rows[key] for key in main], rest)
+
+
+def _cell(run: Run, name: str, key: str) -> Cell:
+    value = run.results[name].scalars.get(key, math.nan) if name in run.results else math.nan
+    return Cell(number(value), value) if math.isfinite(value) else Cell("–")
+
+
+def _plain(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None
+
+
+def _download(name: str, text: str, content: str, kind: str) -> Download:
+    return Download(name, text, data_uri(kind, content.encode()))

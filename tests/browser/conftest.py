@@ -1,0 +1,42 @@
+"""Debian's Chromium, driven by Playwright; where there is none these tests are skipped, and say how to get it."""
+
+import shutil
+
+import pytest
+
+PLACES = ("chromium", "chromium-browser", "google-chrome")
+FLAGS = ("--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu")
+
+
+@pytest.fixture(scope="session")
+def browser():
+    playwright = pytest.importorskip("playwright.sync_api", reason="no Playwright: pip install playwright")
+    path = next((found for name in PLACES if (found := shutil.which(name))), None)
+    if path is None:
+        pytest.skip("no Chromium for the browser tests: apt-get install chromium")
+    with playwright.sync_playwright() as driver:
+        chromium = driver.chromium.launch(executable_path=path, args=list(FLAGS))
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture
+def open_page(browser):
+    """A function that opens an address; `page.complaints` are console errors, `page.asked` all addresses asked for."""
+    contexts = []
+
+    def opened(address, width=1280, scheme="light"):
+        context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(60_000)
+        page.complaints, page.asked = [], []
+        page.on("console", lambda message: page.complaints.append(message.text) if message.type == "error" else None)
+        page.on("pageerror", lambda error: page.complaints.append(str(error)))
+        page.on("request", lambda request: page.asked.append(request.url))
+        page.goto(address)
+        return page
+
+    yield opened
+    for context in contexts:
+        context.close()

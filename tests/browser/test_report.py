@@ -1,0 +1,76 @@
+"""The report in a browser: it opens, sorts, fits a phone, and talks to nobody."""
+
+import json
+
+import pytest
+
+from duet.report import write_report
+
+from ..making import make_results, make_run
+from ..test_report import HOSTILE
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("report")
+    runs = [make_run(folder / "duet"), make_run(folder / "simclr", make_results()[:1], method="simclr")]
+    runs.append(make_run(folder / HOSTILE.replace("/", "|"), make_results()[:1], data=HOSTILE))
+    return write_report(runs, folder / "page.html").as_uri()
+
+
+def first_column(page, table):
+    return page.locator(table).locator("tbody tr td:nth-child(2)").all_inner_texts()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+def test_it_opens_quietly_fits_and_talks_to_nobody(open_page, address, width, scheme):
+    page = open_page(address, width, scheme)
+    assert page.title() == "3 runs, side by side"
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    pictures = page.locator("img").evaluate_all("all => all.map(one => one.complete && one.naturalWidth > 0)")
+    assert len(pictures) >= 5
+    assert all(pictures)
+    assert page.complaints == []
+    assert [asked[:60] for asked in page.asked if not asked.startswith(("file:", "data:"))] == []
+    assert page.locator("script").count() == 1
+
+
+def test_a_heading_sorts_by_mouse_and_by_keyboard(open_page, address):
+    page = open_page(address)
+    table = "#result-classification table >> nth=0"
+    heading = page.locator(table).locator("thead th").nth(1)
+    heading.locator("button").click()
+    assert heading.get_attribute("aria-sort") == "ascending"
+    assert first_column(page, table) == ["0.250", "0.700", "0.800", "0.900"]
+    heading.locator("button").press("Enter")
+    assert heading.get_attribute("aria-sort") == "descending"
+    assert first_column(page, table) == ["0.900", "0.800", "0.700", "0.250"]
+    page.locator(table).locator("thead th").nth(0).locator("button").click()
+    assert heading.get_attribute("aria-sort") == "none"
+    names = page.locator(table).locator("tbody th").all_inner_texts()
+    assert names == sorted(names)
+
+
+def test_what_is_missing_is_sorted_last_both_ways(open_page, address):
+    page = open_page(address)
+    table = "#overview table"
+    column = page.locator(table).locator("thead th").nth(2)  # recovery: of the first run only
+    for _ in range(2):
+        column.locator("button").click()
+        assert page.locator(table).locator("tbody tr td:nth-child(3)").all_inner_texts() == ["9.0°", "–", "–"]
+
+
+def test_the_numbers_can_be_saved(open_page, address):
+    page = open_page(address)
+    with page.expect_download() as saved:
+        page.get_by_role("link", name="results.json").click()
+    found = json.loads(saved.value.path().read_text())
+    assert found["duet"]["results"]["classification"]["logistic"] == 0.9
+
+
+def test_an_injected_script_is_kept_out_by_the_policy(open_page, address):
+    page = open_page(address)
+    page.evaluate("document.body.insertAdjacentHTML('beforeend', '<img src=x onerror=\"window.hit = 1\">')")
+    page.wait_for_timeout(200)
+    assert page.evaluate("window.hit") is None

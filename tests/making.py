@@ -1,0 +1,61 @@
+"""Runs that are made, not trained: enough of everything for a page."""
+
+import json
+
+import numpy as np
+
+from duet.evaluation import Result
+
+ROTATION = {"group": "rot360", "unit": "degrees", "span": [-180.0, 180.0], "cyclic": True, "data": "digits"}
+
+
+def make_results(**more):
+    """A classification, a recovery and a retrieval, as `duet evaluate` would leave them."""
+    facts = {**ROTATION, "relative": False, "corners": None, "copies": 4, **more}
+    g = np.arange(10) / 10
+    found = np.clip(g[:, None] + np.linspace(-0.05, 0.05, 20), 0, 1)
+    return [
+        Result(
+            "classification",
+            {"logistic": 0.9, "logistic_content": 0.8, "knn": 0.7, "chance": 0.25},
+            {"confusion": np.array([[3, 1], [0, 4]])},
+            facts,
+        ),
+        Result(
+            "recovery",
+            {
+                "median_error_degrees": 9.0,
+                "median_difference_error_degrees": 4.0,
+                "probe_median_error_degrees": 12.0,
+                "content_probe_median_error_degrees": 70.0,
+                "constant_median_error_degrees": 90.0,
+                "r2": float("nan"),
+            },
+            {"g": g, "recovered": found, "probe": found, "shown_g": g[:3], "shown_marginal": np.full((3, 8), 0.125)},
+            facts,
+        ),
+        Result(
+            "retrieval",
+            {"hit1_fitted": 0.5, "hit1_prescribed": 0.4, "mrr_fitted": 0.7, "chance_hit1": 0.25, "chance_mrr": 0.4},
+            {},
+            facts,
+        ),
+    ]
+
+
+def make_run(folder, results=None, classes=("cat", "dog"), columns="step,epoch,lr,loss,content", **config):
+    """A run's folder with a configuration, twelve lines of losses, a model's card and results."""
+    (folder / "model").mkdir(parents=True)
+    experiment = {"method": "duet", "group": ["rot360"], "data": "digits", "epochs": 4, "encoder": "small", **config}
+    (folder / "config.yaml").write_text(json.dumps(experiment))
+    card = {
+        "experiment": experiment,
+        "layout": {"kind": "table", "content": 16, "axes": [{"bins": 8}]},
+        "classes": list(classes),
+    }
+    (folder / "model" / "config.json").write_text(json.dumps(card))
+    rows = [f"{3 * k},{(3 * k - 1) // 9},0.1,{40 / k},{20 / k}" for k in range(1, 13)]
+    (folder / "metrics.csv").write_text("\n".join([columns, *rows]) + "\n")
+    for result in make_results() if results is None else results:
+        result.save(folder / "results")
+    return folder

@@ -1,0 +1,292 @@
+"""What the explorer computes and shows: pure functions of a model, a picture and a value of g."""
+
+import socket
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from duet.actions import fit_action
+from duet.artifact import Encoder, save, save_decoder
+from duet.cli import main
+from duet.experiment import Experiment, build_layout
+from duet.explorer import drawing, model
+from duet.explorer.model import drop, in_unit, move, neighbours, open_explorer, pick, read, slider, start
+from duet.groups import GROUPS
+from duet.networks import build_backbone
+from duet.networks.decoder import small_decoder
+
+HOSTILE = "<img src=x onerror=alert(1)>${alert(2)}{{ 7 * 7 }}"
+
+
+def make_model(folder, decoder=True, **changes):
+    """A run's folder with an untrained encoder on digits, a fitted action and, if asked for, an untrained decoder."""
+    torch.manual_seed(0)
+    settings = {"encoder": "tiny", "channels": 1, "data": "digits", "group": ("rot360",), **changes}
+    experiment = Experiment(**settings)
+    backbone = build_backbone("tiny", channels=experiment.channels).eval()
+    images = torch.rand(40, experiment.channels, 28, 28)
+    groups = {name: GROUPS[name] for name in experiment.group}
+    with torch.inference_mode():
+        actions = {name: fit_action(backbone, images, group, pairs=80) for name, group in groups.items()}
+    layout = build_layout(experiment, backbone.dim)
+    save(Encoder(backbone, layout, experiment, (28, 28), actions=actions), folder / "model")
+    if decoder:
+        for name in groups:
+            save_decoder(small_decoder(backbone.dim, experiment.channels, (28, 28)), folder, name)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def explorer(tmp_path_factory):
+    return open_explorer(make_model(tmp_path_factory.mktemp("model")))
+
+
+@pytest.fixture(scope="module")
+def make(tmp_path_factory):
+    return lambda **changes: open_explorer(make_model(tmp_path_factory.mktemp("model"), **changes))
+
+
+@pytest.fixture
+def photo(tmp_path):
+    path = tmp_path / "photo.png"
+    Image.fromarray(np.random.default_rng(0).integers(0, 255, (60, 40, 3), dtype=np.uint8)).save(path)
+    return path
+
+
+def test_a_run_is_opened_with_its_images_and_decoder(explorer):
+    assert explorer.images.shape == (1000, 1, 28, 28)
+    assert explorer.images.dtype == torch.uint8
+    assert set(explorer.labels) == set("0123456789")
+    assert list(explorer.decoders) == ["rot360"]
+    assert explorer.missing == ""
+
+
+def test_a_model_without_its_images_still_takes_yours(make, photo):
+    alone = make(data="no-such-folder-of-images")
+    assert len(alone.images) == 0
+    assert "cannot be opened" in alone.missing
+    picture = drop(alone, photo)
+    assert move(alone, picture, "rot360", 30.0).truth.shape == (1, 28, 28)
+
+
+def test_the_reading_is_that_of_the_representation(explorer):
+    picture = pick(explorer, 3)
+    reading = read(explorer, picture, "rot360")
+    representation = explorer.encoder.embed(explorer.images[3:4])
+    assert reading.masses == pytest.approx(representation.marginal().squeeze(0).tolist(), abs=1e-5)
+    assert reading.parameter == pytest.approx(float(representation.recover().g) * 360 - 180, abs=0.01)
+    assert reading.spread == pytest.approx(float(representation.recover().spread) * 360, abs=0.01)
+
+
+def test_without_a_move_nothing_is_off(explorer):
+    picture = pick(explorer, 0)
+    still = move(explorer, picture, "rot360", 0.0)
+    assert torch.equal(still.truth, picture.image[0])
+    assert still.ways["none"].distance == pytest.approx(0, abs=1e-4)
+    turned = move(explorer, picture, "rot360", 90.0)
+    assert torch.equal(turned.truth, picture.image[0].rot90(1, (1, 2)))
+    assert turned.ways["none"].distance > 0.01
+
+
+def test_distances_and_errors_are_those_of_the_definition(explorer):
+    picture = pick(explorer, 5)
+    found = move(explorer, picture, "rot360", 40.0)
+    reached = explorer.encoder.features(found.truth[None])
+    representation = explorer.encoder.representation(picture.z)
+    g = (40 + 180) / 360
+    by_hand = {
+        "prescribed": representation.act(to=g).flat,
+        "fitted": representation.shift("rot360", by=g - 0.5, action="fitted").flat,
+        "none": picture.z,
+    }
+    assert set(found.ways) == set(by_hand)
+    for way, z in by_hand.items():
+        assert found.ways[way].distance == pytest.approx(float((z - reached).norm()), rel=1e-4)
+        decoded = explorer.decoders["rot360"].images(z)[0]
+        assert torch.allclose(found.ways[way].image, decoded, atol=1e-5)
+        assert found.ways[way].error == pytest.approx(float((decoded - found.truth).square().mean()), rel=1e-3)
+
+
+def test_a_dropped_picture_counts_from_where_it_was_recovered(explorer, photo):
+    picture = drop(explorer, photo)
+    own = read(explorer, picture, "rot360").parameter
+    assert start(explorer, picture, "rot360") == pytest.approx((own + 180) / 360, abs=1e-5)
+    there = move(explorer, picture, "rot360", own)
+    assert torch.allclose(there.truth, picture.image[0], atol=0.02)
+    assert start(explorer, pick(explorer, 0), "rot360") == 0.5
+
+
+def test_a_finite_group_counts_from_its_nearest_element(make, photo):
+    quarter = make(group=("rot4",))
+    assert start(quarter, drop(quarter, photo), "rot4") in GROUPS["rot4"].elements
+
+
+def test_a_relative_model_is_shifted_and_worded_so(make, photo):
+    relative = make(reference="relative")
+    picture = drop(relative, photo)
+    assert start(relative, picture, "rot360") == 0.5
+    found = move(relative, picture, "rot360", 60.0)
+    expected = relative.encoder.representation(picture.z).shift("rot360", by=60 / 360).flat
+    reached = relative.encoder.features(found.truth[None])
+    assert found.ways["prescribed"].distance == pytest.approx(float((expected - reached).norm()), rel=1e-4)
+    assert "Moved by <b>60°</b>" in drawing.show_move(relative, picture, "rot360", 60.0, found)
+    reading = drawing.show_reading(relative, picture, "rot360", read(relative, picture, "rot360"))
+    assert "trained on differences" in reading
+    assert "Recovered" not in reading
+
+
+def test_without_columns_the_fitted_action_remains(make):
+    flat = make(method="simclr")
+    picture = pick(flat, 0)
+    assert read(flat, picture, "rot360") is None
+    assert "no columns for rot360" in drawing.show_reading(flat, picture, "rot360", None)
+    found = move(flat, picture, "rot360", 20.0)
+    assert set(found.ways) == {"fitted", "none"}
+    assert "there is no <var>" in drawing.show_move(flat, picture, "rot360", 20.0, found)
+
+
+def test_without_a_decoder_the_rest_is_shown(make):
+    blind = make(decoder=False)
+    picture = pick(blind, 0)
+    page = drawing.show_move(blind, picture, "rot360", 20.0, move(blind, picture, "rot360", 20.0))
+    assert "has no decoder for rot360" in page
+    assert "duet-truth" in page
+    assert "duet-distance-fitted" in page
+    assert 'id="duet-fitted"' not in page
+
+
+def test_neighbours_are_sorted_others_and_of_the_asked_space(explorer):
+    picture = pick(explorer, 7)
+    near = neighbours(explorer, picture, "full")
+    cosines = [one.cosine for one in near]
+    assert len(near) == model.NEIGHBOURS
+    assert cosines == sorted(cosines, reverse=True)
+    assert not any(torch.equal(one.image, picture.image[0]) for one in near)
+    z = explorer.encoder.features(explorer.images)
+    by_hand = torch.nn.functional.cosine_similarity(z, picture.z)
+    by_hand[7] = -1
+    assert cosines[0] == pytest.approx(float(by_hand.max()), abs=1e-5)
+    content = explorer.encoder.layout.content
+    by_hand = torch.nn.functional.cosine_similarity(content(z), content(picture.z))
+    by_hand[7] = -1
+    assert neighbours(explorer, picture, "content")[0].cosine == pytest.approx(float(by_hand.max()), abs=1e-5)
+    assert near[0].parameter is None
+    assert len({round(one.parameter) for one in neighbours(explorer, picture, "content", "rot360")}) > 2
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (b"", "cannot be read as an image: empty file."),
+        (b"<svg xmlns='http://www.w3.org/2000/svg'/>", "not an image of a known format"),
+        (b"%PDF-1.7", "not an image"),
+        (b"\x89PNG\r\n\x1a\n" + b"0" * 50, "cannot be read as an image"),
+    ],
+)
+def test_what_is_not_an_image_is_refused_with_a_sentence(explorer, tmp_path, content, sentence):
+    path = tmp_path / "file.png"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=sentence):
+        drop(explorer, path)
+
+
+def test_absurd_sizes_are_refused_without_decoding(explorer, tmp_path, monkeypatch):
+    Image.new("1", (20_000, 20_000)).save(tmp_path / "wide.png")
+    with pytest.raises(ValueError, match=r"too many pixels|20000 x 20000"):
+        drop(explorer, tmp_path / "wide.png")
+    Image.new("1", (8000, 6000)).save(tmp_path / "large.png")
+    with pytest.raises(ValueError, match="8000 x 6000 pixels; at most 40 million"):
+        drop(explorer, tmp_path / "large.png")
+    monkeypatch.setattr(model, "LARGEST_FILE", 1_000)
+    (tmp_path / "heavy.png").write_bytes(b"0" * 2_000_000)
+    with pytest.raises(ValueError, match="The file has 2 MB"):
+        drop(explorer, tmp_path / "heavy.png")
+
+
+@pytest.mark.parametrize("name", sorted(GROUPS))
+def test_a_slider_runs_over_what_the_group_knows(name):
+    group = GROUPS[name]
+    low, high, step, first = slider(group)
+    assert min(group.span) <= low <= first <= high <= max(group.span)
+    assert 0 < step <= high - low
+    assert first != pytest.approx(float(group.parameter(group.identity)))
+    if group.elements is not None:
+        on_the_way = np.arange(low, high + step / 2, step)
+        assert np.allclose(on_the_way, sorted(float(group.parameter(g)) for g in group.elements))
+
+
+def test_words_of_a_value():
+    assert in_unit(-12.4, "degrees") == "\N{MINUS SIGN}12°"
+    assert in_unit(-0.2, "degrees") == "0°"
+    assert in_unit(1.25, "factor") == "1.25 factor"
+
+
+def test_the_spread_wraps_on_the_circle():
+    assert drawing._wrapped(-10, 50) == [(0.0, 50), (470, 480)]
+    assert drawing._wrapped(440, 500) == [(440, 480), (0.0, 20)]
+    assert drawing._wrapped(-300, 300) == [(0.0, 480)]
+
+
+def test_a_strangers_class_names_stay_text(explorer):
+    named = model.Explorer(explorer.encoder, explorer.decoders, explorer.images, (HOSTILE,) * 1000)
+    picture = pick(named, 0)
+    pages = drawing.show_reading(named, picture, "rot360", read(named, picture, "rot360"))
+    pages += drawing.show_neighbours(named, picture, "", {"full": neighbours(named, picture, "full")})
+    pages += drawing.show_notice(HOSTILE)
+    assert "<img src=x" not in pages
+    assert pages.count("&lt;img src=x") == 2 + model.NEIGHBOURS
+
+
+def test_an_answer_takes_less_than_a_fifth_of_a_second(explorer):
+    from duet.explorer.page import _all, _moved
+
+    picture = pick(explorer, 0)
+    for answer in (
+        lambda: _moved(explorer, picture, "rot360", 33.0),
+        lambda: _all(explorer, picture, "rot360", 3.0, True),
+    ):
+        answer()
+        times = []
+        for _ in range(5):
+            before = time.perf_counter()
+            answer()
+            times.append(time.perf_counter() - before)
+        assert min(times) < 0.2
+
+
+def test_several_groups_share_a_page(make):
+    both = make(group=("rot360", "scale"), layout="concatenated")
+    picture = pick(both, 0)
+    for name in ("rot360", "scale"):
+        assert set(move(both, picture, name, slider(both.group(name)).first).ways) == {"none", "prescribed", "fitted"}
+        assert read(both, picture, name) is not None
+
+
+def test_without_gradio_the_command_says_what_to_install(tmp_path):
+    make_model(tmp_path, decoder=False)
+    code = "import sys; sys.modules['gradio'] = None; from duet.cli import main; sys.exit(main(sys.argv[1:]))"
+    done = subprocess.run([sys.executable, "-c", code, "explore", str(tmp_path)], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert done.stderr.splitlines() == ["duet: the explorer needs gradio: pip install 'duet-ssl[explore]'"]
+
+
+def test_a_port_that_is_taken_is_one_line(tmp_path, capsys, monkeypatch):
+    pytest.importorskip("gradio")
+    monkeypatch.setenv("GRADIO_TEMP_DIR", str(tmp_path))  # undone afterwards
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        assert main(["explore", str(make_model(tmp_path)), "--no-browser", "--port", str(port)]) == 2
+    assert capsys.readouterr().err.splitlines()[-1] == f"duet: port {port} is not free; choose another with --port"
+
+
+def test_a_wrong_run_is_one_line(tmp_path, capsys):
+    pytest.importorskip("gradio")
+    assert main(["explore", str(tmp_path), "--no-browser"]) == 2
+    assert "no model in" in capsys.readouterr().err
