@@ -13,7 +13,7 @@ from ..test_report import HOSTILE
 @pytest.fixture(scope="module")
 def address(tmp_path_factory):
     folder = tmp_path_factory.mktemp("report")
-    runs = [make_run(folder / "duet"), make_run(folder / "simclr", make_results()[:1], method="simclr")]
+    runs = [make_run(folder / "duet"), make_run(folder / "simclr", make_results()[::2], method="simclr")]
     runs.append(make_run(folder / HOSTILE.replace("/", "|"), make_results()[:1], data=HOSTILE))
     return write_report(runs, folder / "page.html").as_uri()
 
