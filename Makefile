@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint bench lock clean
+.PHONY: help setup demo test lint bench docs lock clean
 
 help:  ## show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 14
@@ -21,7 +21,7 @@ $(READY): requirements.lock pyproject.toml
 
 setup: $(READY)  ## make the virtual environment in .venv
 
-demo: $(READY)  ## draw every group's action on an image
+demo: $(READY)  ## train DUET and SimCLR on digits, measure both, draw what was learned
 	@$(BIN)/duet demo
 
 test: $(READY)  ## run the tests
@@ -36,6 +36,10 @@ bench: $(READY)  ## measure the speed, side by side with Kornia
 	@$(BIN)/python benchmarks/views.py
 	@$(BIN)/python benchmarks/feature.py
 	@$(BIN)/python benchmarks/training.py
+
+docs: $(READY)  ## build the guide and the API reference into docs/_build
+	@$(BIN)/sphinx-build --fail-on-warning --quiet docs docs/_build
+	@echo "docs/_build/index.html"
 
 lock:  ## renew requirements.lock from pyproject.toml
 	@$(PYTHON) -m venv .lock-venv
