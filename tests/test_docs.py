@@ -45,7 +45,7 @@ def workplace(tmp_path, trained, monkeypatch):
         pixels = np.random.default_rng(number).integers(0, 256, (40, 50, 3), dtype=np.uint8)
         (tmp_path / "photos").mkdir(exist_ok=True)
         Image.fromarray(pixels).save(tmp_path / "photos" / f"{number}.png")
-    for name in ("demo/duet", "demo/simclr", "duet-hue-cifar10", "duet-rot360-digits", "duet-rot360-cifar10"):
+    for name in ("demo/duet", "demo/simclr", "duet-hue-cifar10", "duet-rot360-digits", "simclr-rot360-digits"):
         shutil.copytree(trained, tmp_path / "runs" / name)
     for name in ("module", "models"):
         (tmp_path / "mypkg").mkdir(exist_ok=True)
@@ -67,13 +67,34 @@ def blocks(page, *languages):
     return [(language, text) for language, text in found if language in languages]
 
 
+def lines(text):
+    """The commands of a block, without comments."""
+    found = [line.split("  #")[0].strip() for line in text.splitlines()]
+    return [line for line in found if re.match(r"(duet|torchrun|srun) ", line)]
+
+
 def commands():
     for page in PAGES:
         for _, text in blocks(page, ""):
-            for line in text.splitlines():
-                line = line.split("  #")[0].strip()
-                if re.match(r"(duet|torchrun|srun) ", line):
-                    yield pytest.param(line, id=f"{page.stem}: {line[:60]}")
+            for line in lines(text):
+                yield pytest.param(line, id=f"{page.stem}: {line[:60]}")
+
+
+def run_line(line):
+    words = shlex.split(re.sub(r"^(torchrun|srun) .*?(-m duet\.cli|duet) ", "duet ", line))[1:]
+    if words[0] == "train" and "--resume" not in words:
+        # Many devices and downloads are not for a test: there the configuration must be right.
+        words += ["--print-config"] if HEAVY.search(line) else [*SMALL, "--data", "digits"]
+        words += [] if "--out" in words or HEAVY.search(line) else ["--out", "trained-here"]
+    elif words[0] == "evaluate":
+        words += ["--data", "digits", "--channels", "1"] if "--encoder" in words else []
+        words += [] if "--only" in words else ["--only", "retrieval"]
+    elif words[0] == "explore":  # it serves until it is stopped: the browser tests do that
+        words = ["explore", "--help"]
+    try:
+        return main(words)
+    except SystemExit as leaving:
+        return leaving.code
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
@@ -84,27 +105,13 @@ def test_code_blocks_run_from_top_to_bottom(page, workplace):
         if language == "python":
             exec(compile(text, str(page), "exec"), names)
         else:
-            for line in text.splitlines():
-                assert main(shlex.split(line)[1:]) == 0, line
+            for line in lines(text):
+                assert run_line(line) == 0, line
 
 
 @pytest.mark.parametrize("line", commands())
 def test_commands_run(line, workplace, capsys):
-    words = shlex.split(re.sub(r"^(torchrun|srun) .*?(-m duet\.cli|duet) ", "duet ", line))[1:]
-    if words[0] == "train" and "--resume" not in words:
-        # Many devices and downloads are not for a test: there the configuration must be right.
-        words += ["--print-config"] if HEAVY.search(line) else [*SMALL, "--data", "digits"]
-        words += [] if "--out" in words or HEAVY.search(line) else ["--out", "trained-here"]
-    elif words[0] == "evaluate":
-        words += ["--data", "digits", "--channels", "1"] if "--encoder" in words else []
-        words += [] if "--only" in words else ["--only", "retrieval"]
-    elif words[0] == "explore":
-        words = ["explore", "--help"]
-    try:
-        code = main(words)
-    except SystemExit as leaving:
-        code = leaving.code
-    assert code == 0, capsys.readouterr().err
+    assert run_line(line) == 0, capsys.readouterr().err
 
 
 def test_the_guide_has_examples():

@@ -23,8 +23,8 @@ def test_log_masses_agree_everywhere(target, bins):
 def test_recovery_is_the_same_function(target):
     masses = torch.rand(500, 8, generator=torch.Generator().manual_seed(0)).pow(3)
     ours, exact = Tabulated(target, 8).estimate(masses), target.estimate(masses)
-    assert torch.equal(ours.g, exact.g)
-    assert torch.equal(ours.spread, exact.spread)
+    assert torch.allclose(ours.g, exact.g, atol=1e-6)
+    assert torch.allclose(ours.spread, exact.spread, atol=1e-6)
 
 
 @pytest.mark.parametrize("kind", [Table, Joint, Concatenated, Flat])
@@ -37,4 +37,4 @@ def test_a_layout_keeps_its_kind_and_its_functions(kind):
     z, g = torch.randn(5, layout.dim), torch.rand(5)
     for axis in layout.axes:
         assert torch.allclose(act(z, ours, axis.name, g), act(z, layout, axis.name, g), atol=1e-5)
-        assert torch.equal(recover(z, ours, axis.name).g, recover(z, layout, axis.name).g)
+        assert torch.allclose(recover(z, ours, axis.name).g, recover(z, layout, axis.name).g, atol=1e-6)
