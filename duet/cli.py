@@ -123,7 +123,7 @@ def _add_train(commands: Any, whole: bool) -> None:
 
 
 def _train(args: argparse.Namespace) -> int:
-    from .experiment import dump, from_dict, preset, read
+    from .experiment import dump, from_dict, read, recipe
 
     options = {"track": args.track, "checkpoint_every": args.checkpoint_every}
     given = {name: getattr(args, name) for names in SECTIONS.values() for name in names}
@@ -132,9 +132,8 @@ def _train(args: argparse.Namespace) -> int:
         if given or args.preset or args.config or args.out:
             raise ValueError("--resume takes the run's own configuration; give no other option with it")
         return _resume(args.resume, options)
-    recipe = preset(args.preset) if args.preset else {}
     filed = read(args.config) if args.config else {}
-    experiment = from_dict({**recipe, **filed, **given})
+    experiment = from_dict(recipe(args.preset, {**filed, **given}))
     if args.print_config:
         print(dump(experiment), end="")
         return 0

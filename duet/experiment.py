@@ -163,6 +163,14 @@ def preset(name: str) -> dict[str, Any]:
     return dict(values)
 
 
+def recipe(name: str | None, changes: dict[str, Any]) -> dict[str, Any]:
+    """The values of a preset with changes; its lambda is DUET's own, other methods have theirs."""
+    values = preset(name) if name else {}
+    if changes.get("method", "duet") != "duet":
+        values.pop("weight", None)
+    return {**values, **changes}
+
+
 def dump(experiment: Experiment) -> str:
     """The experiment as YAML, each key with its meaning."""
     lines = []

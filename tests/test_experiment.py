@@ -18,6 +18,7 @@ from duet.experiment import (
     groups,
     preset,
     read,
+    recipe,
 )
 from duet.methods import ESSL, Duet, SimCLR
 from duet.representation import Concatenated, Flat, Gaussian, Joint, Table, VonMises
@@ -37,6 +38,13 @@ def test_the_papers_recipe_is_the_papers():
     assert (e.optimizer, e.betas, e.lr, e.weight_decay, e.warmup_epochs) == ("adam", (0.9, 0.95), 1e-4, 1e-4, 10)
     assert e.projector == (2048, 2048, 128)
     assert from_dict(preset("paper-full-stack")).stack == "full"
+
+
+def test_a_presets_lambda_is_for_duet():
+    assert from_dict(recipe("cpu", {})).group_weight == 100
+    assert from_dict(recipe("cpu", {"method": "essl"})).group_weight == 0.4
+    assert from_dict(recipe("cpu", {"method": "essl", "weight": 2})).group_weight == 2
+    assert recipe(None, {"lr": 1}) == {"lr": 1}
 
 
 def test_every_field_is_a_flag():

@@ -239,3 +239,23 @@ def test_a_frozen_experiment_describes_the_run(tmp_path, tiny):
     assert duet.load(run).experiment == experiment
     assert str(tmp_path) not in (run / "config.yaml").read_text() + (run / "model" / "config.json").read_text()
     assert dataclasses.is_dataclass(experiment)
+
+
+def test_metrics_go_to_tensorboard_too(tmp_path, tiny):
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    run = pretrain(tiny(epochs=1, action_pairs=0), tmp_path / "run", quiet=True, track="tensorboard")
+    events = EventAccumulator(str(run / "tensorboard")).Reload()
+    rows = list(csv.DictReader((run / "metrics.csv").open()))
+    assert [event.step for event in events.Scalars("loss")] == [int(row["step"]) for row in rows]
+    assert events.Scalars("group")[-1].value == pytest.approx(float(rows[-1]["group"]), rel=1e-5)
+
+
+def test_a_tracker_that_is_not_there_is_one_line(tmp_path, tiny):
+    try:
+        import wandb  # noqa: F401
+    except ModuleNotFoundError:
+        with pytest.raises(ValueError, match=r"duet-ssl\[track\]"):
+            pretrain(tiny(epochs=1), tmp_path / "run", quiet=True, track="wandb")
+    with pytest.raises(ValueError, match="tensorboard or wandb"):
+        pretrain(tiny(epochs=1), tmp_path / "run", quiet=True, track="mlflow")

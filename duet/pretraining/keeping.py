@@ -1,0 +1,155 @@
+"""What a run keeps: metrics, checkpoints, and its word when it is stopped."""
+
+from __future__ import annotations
+
+import csv
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import lightning as L
+import torch
+from lightning.pytorch.callbacks import Callback
+from lightning.pytorch.plugins.io import CheckpointIO
+from torch import Tensor
+
+from ..checkpoint import read_checkpoint, write_checkpoint
+from .module import Pretraining
+
+
+class Stopped(Exception):
+    """The user asked to stop; the run can be resumed."""
+
+
+class Diverged(ValueError):
+    """A term of the loss is no longer a number."""
+
+
+class SafeCheckpoints(CheckpointIO):
+    """Lightning's checkpoints in our own format: no pickle, atomic, the same state the same bytes."""
+
+    def save_checkpoint(self, checkpoint: dict[str, Any], path: Any, storage_options: Any = None) -> None:
+        """Write a checkpoint."""
+        write_checkpoint(checkpoint, Path(path))
+
+    def load_checkpoint(self, path: Any, map_location: Any = None, weights_only: Any = None) -> dict[str, Any]:
+        """Read a checkpoint."""
+        state: dict[str, Any] = read_checkpoint(Path(path))
+        return state
+
+    def remove_checkpoint(self, path: Any) -> None:
+        """Delete a checkpoint."""
+        Path(path).unlink(missing_ok=True)
+
+
+class Keeper(Callback):
+    """Watches the terms, writes metrics.csv and checkpoints, and stops when asked to."""
+
+    def __init__(self, run: Path, every: int | None = None, seconds: float = 10.0) -> None:
+        self.run, self.every, self.seconds = run, every, seconds
+        self.checkpoint = run / "checkpoints" / "last.safetensors"
+        self.saved = time.monotonic()
+        self.asked_to_stop = False
+        self.unchecked: list[tuple[int, dict[str, Tensor]]] = []
+
+    def on_train_start(self, trainer: L.Trainer, module: L.LightningModule) -> None:
+        """Listen for Ctrl-C and a cluster's SIGTERM, and drop metrics from after the checkpoint."""
+        assert isinstance(module, Pretraining)
+        self.metrics = Metrics(self.run / "metrics.csv", module.steps.start) if trainer.is_global_zero else None
+        self.log_every = max(1, module.steps.per_epoch // 4)
+        self.before = {s: signal.signal(s, self._ask) for s in (signal.SIGINT, signal.SIGTERM)} if _in_main() else {}
+
+    def on_train_batch_end(
+        self, trainer: L.Trainer, module: L.LightningModule, outputs: Any, batch: Any, batch_idx: int
+    ) -> None:
+        """Check, write, save."""
+        assert isinstance(module, Pretraining)
+        done = batch_idx + 1
+        last = done == len(module.steps)
+        self.unchecked.append((done, module.latest))
+        log = done % self.log_every == 0 or last
+        if module.device.type == "cpu" or log:
+            self._check()
+        if log and self.metrics is not None:
+            rate = trainer.optimizers[0].param_groups[0]["lr"]
+            row = {"epoch": batch_idx // module.steps.per_epoch, "lr": rate, **module.latest}
+            self.metrics.add({"step": done, **row})
+            for logger in trainer.loggers:
+                logger.log_metrics({name: float(value) for name, value in row.items()}, step=done)
+        if trainer.strategy.reduce_boolean_decision(self.asked_to_stop, all=False):
+            self._save(trainer, module)
+            raise Stopped(f"stopped at step {done} of {len(module.steps)}; go on with: duet train --resume {self.run}")
+        if last or trainer.strategy.reduce_boolean_decision(self._due(done, module.steps.per_epoch), all=False):
+            self._save(trainer, module)
+
+    def teardown(self, trainer: L.Trainer, module: L.LightningModule, stage: str) -> None:
+        """Stop listening."""
+        for number, handler in getattr(self, "before", {}).items():
+            signal.signal(number, handler)
+
+    def _due(self, done: int, per_epoch: int) -> bool:
+        if self.every is not None:
+            return done % self.every == 0
+        return done % per_epoch == 0 and time.monotonic() - self.saved >= self.seconds
+
+    def _save(self, trainer: L.Trainer, module: Pretraining) -> None:
+        self._check()
+        if not all(bool(torch.isfinite(p).all()) for p in module.parameters()):
+            raise Diverged(f"the weights are no longer numbers; {self._last_good()}")
+        if self.metrics is not None:
+            self.metrics.flush()
+        trainer.save_checkpoint(self.checkpoint)
+        self.saved = time.monotonic()
+
+    def _check(self) -> None:
+        unchecked, self.unchecked = self.unchecked, []
+        for step, terms in unchecked:
+            for name, value in terms.items():
+                if name != "loss" and not bool(torch.isfinite(value)):
+                    raise Diverged(f"the {name} term became {float(value)} at step {step}; {self._last_good()}")
+
+    def _last_good(self) -> str:
+        kept = f"the last good checkpoint is {self.checkpoint}; " if self.checkpoint.exists() else ""
+        return f"{kept}a lower --lr often helps"
+
+    def _ask(self, number: int, frame: FrameType | None) -> None:
+        if self.asked_to_stop:
+            raise KeyboardInterrupt
+        self.asked_to_stop = True
+
+
+class Metrics:
+    """metrics.csv: a row every few steps, kept up to the checkpoint when a run is resumed."""
+
+    def __init__(self, path: Path, start: int) -> None:
+        self.path = path
+        self.rows: list[dict[str, str]] = []
+        if path.exists():
+            with path.open(newline="") as file:
+                known = list(csv.DictReader(file))
+            self.rows = [row for row in known if (row.get("step") or "").isdigit() and int(row["step"]) <= start]
+
+    def add(self, values: dict[str, Any]) -> None:
+        """Append a row."""
+        self.rows.append({key: _number(value) for key, value in values.items()})
+
+    def flush(self) -> None:
+        """Write all rows, atomically."""
+        partial = self.path.with_name(self.path.name + ".partial")
+        with partial.open("w", newline="") as file:
+            writer = csv.DictWriter(file, list(self.rows[0]) if self.rows else ["step"], lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(self.rows)
+        os.replace(partial, self.path)
+
+
+def _number(value: Any) -> str:
+    return repr(float(value)) if isinstance(value, Tensor | float) else str(value)
+
+
+def _in_main() -> bool:
+    return threading.current_thread() is threading.main_thread()

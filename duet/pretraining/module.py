@@ -1,0 +1,140 @@
+"""The one LightningModule: a step of any method, the optimiser, the schedule, and the batches of a run."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import lightning as L
+import torch
+from torch import Tensor, nn
+
+from ..checkpoint import as_tensor_like
+from ..data import Images
+from ..experiment import Experiment
+from ..groups import Stack
+from ..methods import Method
+from ..networks import OnlineHead
+from ..objectives import all_gather
+
+
+def step_seed(seed: int, step: int, rank: int) -> int:
+    """The generator's seed of a step: a function of (seed, step, rank), scattered so that neighbours are unrelated."""
+    mixed = (seed * 0x9E3779B97F4A7C15 + step * 0xBF58476D1CE4E5B9 + rank * 0x94D049BB133111EB + 1) & (2**64 - 1)
+    mixed = ((mixed ^ (mixed >> 30)) * 0xBF58476D1CE4E5B9) & (2**64 - 1)
+    mixed = ((mixed ^ (mixed >> 27)) * 0x94D049BB133111EB) & (2**64 - 1)
+    return (mixed ^ (mixed >> 31)) & (2**63 - 1)
+
+
+def learning_rate(step: int, warm: float, total: int) -> float:
+    """The share of the highest learning rate: linear to 1 over `warm` steps, then a cosine to 0."""
+    if step < warm:
+        return (step + 1) / (warm + 1)
+    return 0.5 * (1 + math.cos(math.pi * min(1.0, (step - warm) / max(1.0, total - warm))))
+
+
+def build_optimizer(module: nn.Module, experiment: Experiment) -> torch.optim.Optimizer:
+    """Adam or AdamW over all parameters, as one fused kernel where there is one."""
+    kind = torch.optim.Adam if experiment.optimizer == "adam" else torch.optim.AdamW
+    parameters = list(module.parameters())
+    return kind(
+        parameters,
+        lr=experiment.lr,
+        betas=experiment.betas,
+        weight_decay=experiment.weight_decay,
+        fused=all(p.device.type in ("cpu", "cuda") for p in parameters),
+    )
+
+
+class Steps:
+    """Every batch of the training, one after another over all epochs; a resumed run starts at `start`."""
+
+    def __init__(self, images: Images, experiment: Experiment, rank: int, world: int) -> None:
+        self.images, self.seed, self.epochs = images, experiment.seed, experiment.epochs
+        self.rank, self.world = rank, world
+        self.batch = experiment.batch_size // world
+        self.per_epoch = images.batches_per_epoch(self.batch, world)
+        self.start = 0
+
+    def __len__(self) -> int:
+        return self.per_epoch * self.epochs
+
+    def state_dict(self) -> dict[str, Any]:
+        """Nothing: a batch is a function of its number. That it exists tells Lightning that the loader can go on."""
+        return {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Nothing to load."""
+
+    def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
+        first, skip = divmod(self.start, self.per_epoch)
+        for epoch in range(first, self.epochs):
+            for images, labels in self.images.batches(
+                self.batch, self.seed, epoch, self.rank, self.world, start=skip if epoch == first else 0
+            ):
+                yield images, torch.full((len(images),), -1) if labels is None else labels
+
+
+class Pretraining(L.LightningModule):
+    """One step of any method: draw views, represent, sum the terms, step; and a linear head that only watches."""
+
+    def __init__(self, method: Method, stack: Stack, experiment: Experiment, images: Images) -> None:
+        super().__init__()
+        self.method = method
+        self.stack = stack
+        self.experiment = experiment
+        self.images = images
+        self.head = OnlineHead(method.backbone.dim, images.num_classes) if images.num_classes > 1 else None
+        self.latest: dict[str, Tensor] = {}
+        self._start = 0
+
+    def train_dataloader(self) -> Steps:
+        """All batches of the run."""
+        self.steps = Steps(self.images, self.experiment, self.global_rank, self.trainer.world_size)
+        self.steps.start = self._start
+        return self.steps
+
+    def training_step(self, batch: tuple[Tensor, Tensor], index: int) -> Tensor:
+        """The loss of a batch; `latest` keeps its terms."""
+        images, labels = batch
+        generator = torch.Generator().manual_seed(step_seed(self.experiment.seed, index, self.global_rank))
+        with torch.no_grad(), torch.autocast(images.device.type, enabled=False):
+            views = self.method.draw_views(images, self.stack, generator)
+        represented = self.method.represent(views)
+        terms = self.method.terms(represented, views, all_gather if self.trainer.world_size > 1 else None)
+        loss = torch.stack([term.float() for term in terms.values()]).sum()
+        self.latest = {"loss": loss.detach(), **{name: term.detach() for name, term in terms.items()}}
+        if self.head is not None:
+            labels = labels.repeat(2)
+            logits = self.head(represented.z)
+            watching = self.head.loss(logits.float(), labels)
+            self.latest |= {"head": watching.detach(), "head_accuracy": self.head.accuracy(logits.detach(), labels)}
+            # The head's input is detached: this adds nothing to the encoder's gradient.
+            loss = loss + watching
+        return loss
+
+    def configure_optimizers(self) -> Any:
+        """Adam or AdamW with warm-up and cosine, as in the paper."""
+        e = self.experiment
+        optimizer = build_optimizer(self, e)
+        per_epoch = self.images.batches_per_epoch(e.batch_size // self.trainer.world_size, self.trainer.world_size)
+        total = math.ceil(per_epoch * e.epochs / e.accumulate)
+        warm = e.warmup_epochs * per_epoch / e.accumulate
+        schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: learning_rate(step, warm, total))
+        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Remember how many batches are done."""
+        checkpoint["batches"] = self.trainer.fit_loop.epoch_loop.batch_progress.current.ready
+
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Start after the batches that are done."""
+        self._start = int(checkpoint["batches"])
+
+    def on_train_start(self) -> None:
+        """Give the restored state of the optimiser the memory order of its parameters, so that it rounds alike."""
+        for optimizer in self.trainer.optimizers:
+            for parameter, state in optimizer.state.items():
+                for key, value in state.items():
+                    state[key] = as_tensor_like(value, parameter) if isinstance(value, Tensor) else value

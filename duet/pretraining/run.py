@@ -1,0 +1,129 @@
+"""A run from its configuration to its model."""
+
+from __future__ import annotations
+
+import logging
+import os
+import warnings
+from pathlib import Path
+from typing import Any
+
+import lightning as L
+import torch
+
+from ..actions import fit_action
+from ..artifact import Encoder, save
+from ..data import Images
+from ..experiment import Experiment, build_method, build_stack, dump, from_dict, groups, open_data, read
+from ..networks import Backbone
+from .keeping import Keeper, SafeCheckpoints
+from .module import Pretraining
+from .progress import Bar
+
+PRECISION = {"32": "32-true", "64": "64-true", "bf16": "bf16-mixed", "16": "16-mixed"}
+
+
+def pretrain(
+    experiment: Experiment,
+    run: Path,
+    *,
+    images: Images | None = None,
+    backbone: Backbone | None = None,
+    track: str | None = None,
+    checkpoint_every: int | None = None,
+    quiet: bool = False,
+) -> Path:
+    """Train and leave config.yaml, metrics.csv, checkpoints/ and model/ in a folder; a run begun there goes on."""
+    for noisy in ("lightning.pytorch", "lightning.fabric"):
+        logging.getLogger(noisy).setLevel(logging.ERROR)
+    warnings.filterwarnings("ignore", category=FutureWarning, module="lightning")
+    warnings.filterwarnings("ignore", "`isinstance.treespec, LeafSpec.` is deprecated")
+    images = images or open_data(experiment)
+    torch.manual_seed(experiment.seed)
+    method = build_method(experiment, backbone)
+    stack = build_stack(experiment)
+    if experiment.normalize:
+        method.backbone.normalise_by(*images.statistics())
+    module = Pretraining(method, stack, experiment, images)
+    keeper = Keeper(run, checkpoint_every)
+    if experiment.compile:
+        method.backbone.compile()
+    several = experiment.devices * experiment.nodes > 1
+    trainer = L.Trainer(
+        accelerator="auto",
+        devices=experiment.devices,
+        num_nodes=experiment.nodes,
+        strategy="ddp" if several and experiment.strategy == "auto" else experiment.strategy,
+        precision=PRECISION[experiment.precision],  # type: ignore[arg-type]
+        max_epochs=1,
+        accumulate_grad_batches=experiment.accumulate,
+        sync_batchnorm=experiment.sync_batchnorm,
+        logger=_loggers(track, run),
+        callbacks=[keeper, *([] if quiet else [Bar(experiment.method)])],
+        plugins=[SafeCheckpoints()],
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        use_distributed_sampler=False,
+        default_root_dir=run,
+    )
+    if trainer.is_global_zero:
+        _begin(run, experiment, images)
+    trainer.fit(module, ckpt_path=keeper.checkpoint if keeper.checkpoint.exists() else None)
+    if trainer.is_global_zero:
+        save(_finish(module, experiment, images), run / "model")
+    trainer.strategy.barrier()
+    return run
+
+
+def resume(run: Path, **options: Any) -> bool:
+    """Go on with a run that was stopped; False when it is finished already."""
+    config = run / "config.yaml"
+    if not config.exists():
+        raise ValueError(f"{run} is not a run: it has no config.yaml")
+    if (run / "model" / "config.json").exists():
+        return False
+    pretrain(from_dict(read(config), str(config)), run, **options)
+    return True
+
+
+def _begin(run: Path, experiment: Experiment, images: Images) -> None:
+    run.mkdir(parents=True, exist_ok=True)
+    partial = run / "config.yaml.partial"
+    partial.write_text(dump(experiment))
+    os.replace(partial, run / "config.yaml")
+    if images.skipped:
+        (run / "skipped.txt").write_text("\n".join(images.skipped) + "\n")
+
+
+def _finish(module: Pretraining, experiment: Experiment, images: Images) -> Encoder:
+    """The encoder with a fitted action for every group."""
+    encoder = Encoder(
+        module.method.backbone,
+        module.method.layout,
+        experiment,
+        (images[0].shape[1], images[0].shape[2]),
+        module.head,
+        classes=None if images.classes is None else tuple(images.classes),
+    )
+    if experiment.action_pairs:
+        pixels = torch.cat([images[i][None] for i in range(min(len(images), experiment.action_pairs))])
+        for group in groups(experiment):
+            action = fit_action(encoder.features, pixels, group, experiment.action_pairs, experiment.seed)
+            encoder.actions[group.name] = action.float()  # fitted in double, kept as the features are
+    return encoder
+
+
+def _loggers(track: str | None, run: Path) -> Any:
+    if track is None:
+        return False
+    from lightning.pytorch.loggers import TensorBoardLogger, WandbLogger
+
+    try:
+        if track == "tensorboard":
+            return TensorBoardLogger(run, name="", version="tensorboard")
+        if track == "wandb":
+            return WandbLogger(save_dir=run, name=run.name)
+    except ModuleNotFoundError:
+        raise ValueError(f"tracking with {track} needs more packages: pip install 'duet-ssl[track]'") from None
+    raise ValueError(f"track must be tensorboard or wandb, not {track!r}")
