@@ -54,6 +54,7 @@ class Keeper(Callback):
         self.checkpoint = run / "checkpoints" / "last.safetensors"
         self.saved = time.monotonic()
         self.asked_to_stop = False
+        self.due = False
         self.unchecked: list[tuple[int, dict[str, Tensor]]] = []
 
     def on_train_start(self, trainer: L.Trainer, module: L.LightningModule) -> None:
@@ -80,10 +81,13 @@ class Keeper(Callback):
             self.metrics.add({"step": done, **row})
             for logger in trainer.loggers:
                 logger.log_metrics({name: float(value) for name, value in row.items()}, step=done)
+        self.due = self.due or self._due(done, module.steps.per_epoch)
+        if done % trainer.accumulate_grad_batches and not last:
+            return  # gradients that are still added up are in no checkpoint
         if trainer.strategy.reduce_boolean_decision(self.asked_to_stop, all=False):
             self._save(trainer, module)
             raise Stopped(f"stopped at step {done} of {len(module.steps)}; go on with: duet train --resume {self.run}")
-        if last or trainer.strategy.reduce_boolean_decision(self._due(done, module.steps.per_epoch), all=False):
+        if last or trainer.strategy.reduce_boolean_decision(self.due, all=False):
             self._save(trainer, module)
 
     def teardown(self, trainer: L.Trainer, module: L.LightningModule, stage: str) -> None:
@@ -103,7 +107,7 @@ class Keeper(Callback):
         if self.metrics is not None:
             self.metrics.flush()
         trainer.save_checkpoint(self.checkpoint)
-        self.saved = time.monotonic()
+        self.saved, self.due = time.monotonic(), False
 
     def _check(self) -> None:
         unchecked, self.unchecked = self.unchecked, []

@@ -64,10 +64,12 @@ class Killed(BaseException):
     pass
 
 
-@pytest.mark.parametrize(("every", "at"), [(1, 7), (4, 6), (4, 8), (None, 3)])
-def test_a_run_cut_short_ends_with_the_same_files(tmp_path, tiny, monkeypatch, every, at):
+@pytest.mark.parametrize(
+    ("every", "at", "accumulate"), [(1, 7, 1), (4, 6, 1), (4, 8, 1), (None, 3, 1), (3, 6, 2), (1, 8, 4)]
+)
+def test_a_run_cut_short_ends_with_the_same_files(tmp_path, tiny, monkeypatch, every, at, accumulate):
     """Cut between two steps, in this process: batches, optimiser, schedule and metrics all go on."""
-    whole = pretrain(tiny(), tmp_path / "whole", quiet=True, checkpoint_every=every)
+    whole = pretrain(tiny(accumulate=accumulate), tmp_path / "whole", quiet=True, checkpoint_every=every)
     real, count = Duet.draw_views, [0]
 
     def draw_views(self, *arguments):
@@ -79,7 +81,7 @@ def test_a_run_cut_short_ends_with_the_same_files(tmp_path, tiny, monkeypatch, e
     with monkeypatch.context() as patched:
         patched.setattr(Duet, "draw_views", draw_views)
         with pytest.raises(Killed):
-            pretrain(tiny(), tmp_path / "cut", quiet=True, checkpoint_every=every)
+            pretrain(tiny(accumulate=accumulate), tmp_path / "cut", quiet=True, checkpoint_every=every)
     assert (tmp_path / "cut" / "checkpoints" / "last.safetensors").exists() == (every is not None and at > every)
     assert resume(tmp_path / "cut", quiet=True, checkpoint_every=every)
     assert contents(tmp_path / "cut") == contents(whole)
