@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from measure import medians, peak_bytes, times, write
+from measure import write
 
+from duet.evaluation.measuring import medians, peak_bytes, times
 from duet.experiment import Experiment, build_method, build_stack
 from duet.pretraining import Pretraining, build_optimizer, step_seed
 

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import kornia.augmentation as K
 import torch
-from measure import medians, peak_bytes, times, write
+from measure import write
 
+from duet.evaluation.measuring import medians, peak_bytes, times
 from duet.groups import Stack
 
 

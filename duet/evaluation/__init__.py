@@ -2,7 +2,7 @@
 
 from .classification import classify, transfer
 from .context import SIZES, Context, Sizes, Sweep
-from .cost import tabulate_cost
+from .cost import measure_cost, tabulate_cost
 from .dependence import measure_dependence
 from .equivariance import map_equivariance
 from .marginals import measure_ambiguity
@@ -29,6 +29,7 @@ __all__ = [
     "load_subject",
     "map_equivariance",
     "measure_ambiguity",
+    "measure_cost",
     "measure_dependence",
     "open_context",
     "open_encoder_context",

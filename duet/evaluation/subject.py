@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from ..artifact import Encoder
+from ..experiment import Experiment
 from ..groups import Group, find_group
 from ..groups.group import as_float
 from ..networks import OnlineHead
@@ -36,6 +37,7 @@ class Subject:
     relative: bool = False
     description: Mapping[str, Any] = field(default_factory=dict)
     digest: str | None = None  # of the weights; None when they cannot be seen
+    experiment: Experiment | None = None  # how it was trained; None when it was not trained here
 
     def axis(self, group: Group) -> Axis | None:
         """The columns of a group; None when the features have none for it."""
@@ -122,6 +124,7 @@ def _of_encoder(encoder: Encoder) -> Subject:
         relative=experiment.method == "duet" and experiment.reference == "relative",
         description=description,
         digest=_digest(tensors),
+        experiment=experiment,
     )
 
 

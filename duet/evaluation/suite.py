@@ -19,6 +19,7 @@ from ..experiment import open_data
 from ..groups import find_group
 from .classification import classify
 from .context import SIZES, Context, Sizes
+from .cost import measure_cost
 from .dependence import measure_dependence
 from .equivariance import map_equivariance
 from .generation import generate
@@ -42,7 +43,10 @@ EVALUATIONS: dict[str, Evaluation] = {
 }
 """Every evaluation by the name of its result; add yours here and `evaluate` runs it too."""
 
-ONCE = {"classification"}
+ON_REQUEST: dict[str, Evaluation] = {"cost": measure_cost}
+"""Evaluations that are done only when they are named: these depend on the machine."""
+
+ONCE = {"classification", "cost"}
 """Evaluations that no group takes part in: done once, however many groups the subject has."""
 
 HEADLINES: dict[str, tuple[str, ...]] = {
@@ -115,15 +119,16 @@ def evaluate(
     What the folder holds already is kept if it was measured on the same weights, images and sizes, unless `force`.
     Of several groups the first has the plain names, the others NAME-GROUP. What cannot be measured is left out.
     """
-    unknown = sorted(set(only or ()) - set(EVALUATIONS))
+    known = {**EVALUATIONS, **ON_REQUEST}
+    unknown = sorted(set(only or ()) - set(known))
     if unknown:
-        raise ValueError(f"no evaluation {', '.join(unknown)}; there are {', '.join(EVALUATIONS)}")
+        raise ValueError(f"no evaluation {', '.join(unknown)}; there are {', '.join(known)}")
     context = run if isinstance(run, Context) else open_context(run, data=data, sizes=sizes, seed=seed)
     if out is None and not isinstance(run, Encoder | Context):
         out = Path(run) / "results"
     folder = None if out is None else Path(out)
     context = replace(context, folder=None if folder is None else folder.parent)
-    jobs = _jobs(context, [name for name in EVALUATIONS if only is None or name in only])
+    jobs = _jobs(context, list(EVALUATIONS) if only is None else [name for name in known if name in only])
     results: dict[str, Result] = {}
     with Bars(len(jobs), show=progress) as bars:
         for name, (evaluation, own) in jobs.items():
@@ -206,10 +211,11 @@ class Bars:
 def _jobs(context: Context, names: Sequence[str]) -> dict[str, tuple[Evaluation, Context]]:
     """Every evaluation for every group it takes part in, by the name of its result; the context's group first."""
     others = [group for group in context.subject.groups.values() if group.name != context.group.name]
-    jobs = {name: (EVALUATIONS[name], context) for name in names}
+    known = {**EVALUATIONS, **ON_REQUEST}
+    jobs = {name: (known[name], context) for name in names}
     for group in others:
         repeated = [name for name in names if name not in ONCE]
-        jobs |= {f"{name}-{group.name}": (EVALUATIONS[name], context.with_group(group)) for name in repeated}
+        jobs |= {f"{name}-{group.name}": (known[name], context.with_group(group)) for name in repeated}
     return jobs
 
 
