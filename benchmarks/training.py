@@ -1,6 +1,6 @@
 """What a training step costs beyond the backbone itself: ratios, measured in one run.
 
-    python benchmarks/training.py [--repeats 15] [--threads 2] [--only small] [--out runs/bench/training.json]
+    python benchmarks/training.py [--repeats 30] [--threads 2] [--only small] [--out runs/bench/training.json]
 
 A step is what the trainer does with a batch of uint8 images: views, forward, losses, head, backward, optimiser. The
 bare backbone is one forward and backward on ready views of the same shape.
@@ -79,7 +79,7 @@ def experiment(encoder: str, batch: int, method: str = "duet", group: str = "rot
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--repeats", type=int, default=15)
+    parser.add_argument("--repeats", type=int, default=30)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--only", choices=("small", "resnet32"))
     parser.add_argument("--out", type=Path, default=Path("runs/bench/training.json"))
