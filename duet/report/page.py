@@ -8,7 +8,6 @@ import hashlib
 import io
 import json
 import math
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
@@ -19,6 +18,7 @@ from markupsafe import Markup, escape
 
 from ..evaluation.suite import headlines
 from ..experiment import Experiment
+from ..file import whole_file
 from .drawing import Picture, as_picture, colour, data_uri, draw_curves, draw_result
 from .gathering import Run, rank, read_runs, shown
 from .wording import METHODS, Measure, label, measures, noun, number, read_out, tiles, title
@@ -77,9 +77,8 @@ def write_report(runs: Sequence[Path], out: Path) -> Path:
     page = render(read_runs([Path(run) for run in runs]))
     out = Path(out)
     out.parent.mkdir(parents=True, exist_ok=True)
-    partial = out.with_name(out.name + ".partial")
-    partial.write_text(page, encoding="utf-8")
-    os.replace(partial, out)
+    with whole_file(out) as partial:
+        partial.write_text(page, encoding="utf-8")
     return out
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import time
 from dataclasses import replace
@@ -17,6 +16,7 @@ from rich.table import Table
 from ..data import Images
 from ..evaluation import Result, evaluate, flatten
 from ..experiment import Experiment, build_stack, from_dict, groups, open_data, preset
+from ..file import whole_file
 from ..pretraining import pretrain
 from .figures import FIGURES
 
@@ -133,9 +133,8 @@ LABELS = {
 
 def write_json(values: dict[str, object], path: Path) -> None:
     """Write JSON, all or nothing."""
-    partial = path.with_name(path.name + ".partial")
-    partial.write_text(json.dumps(values, indent=2) + "\n")
-    os.replace(partial, path)
+    with whole_file(path) as partial:
+        partial.write_text(json.dumps(values, indent=2) + "\n")
 
 
 def _parameter(group: object, g: float) -> str:
