@@ -146,6 +146,11 @@ class Stack:
 
         return Stack([kept for step in self.stages for kept in rest(step)], size or self.size)
 
+    @property
+    def shuffles(self) -> bool:
+        """Whether some stages come in an order that is drawn once a call."""
+        return any(isinstance(step, Jitter) for step in self.stages)
+
     def __call__(self, images: Tensor, generator: torch.Generator) -> View:
         """One view of a batch: (B,C,H,W) float in [0,1] or uint8 -> View with (B,C,*size) float in [0,1]."""
         drawn = self.draw(len(images), self._output(images), generator).to(images.device)

@@ -48,6 +48,10 @@ class Method(nn.Module, ABC):
 
     def draw_views(self, images: Tensor, stack: Stack, generator: torch.Generator) -> Views:
         """Two views of a batch: (B,C,H,W) -> Views of (2B,C,H,W)."""
+        if not stack.shuffles:
+            both = stack(torch.cat([images, images]), generator)
+            return Views(both.images, both.g)
+        # A jitter's order is drawn once a call: two calls give the two views orders of their own.
         first, second = stack(images, generator), stack(images, generator)
         return Views(
             torch.cat([first.images, second.images]),
