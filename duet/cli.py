@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any, NoReturn
 
+from .allocator import keep_freed_memory
 from .commands import add_model_commands
 
 SECTIONS = {
@@ -66,6 +67,7 @@ def main(arguments: list[str] | None = None) -> int:
     _add_explore(commands)
     _add_demo(commands)
     args = parser.parse_strictly(arguments)
+    keep_freed_memory()
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
     for chatty in ("httpx", "datasets", "fsspec", "urllib3", "huggingface_hub"):
         logging.getLogger(chatty).setLevel(logging.WARNING)

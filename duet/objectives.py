@@ -7,6 +7,7 @@ from typing import Any
 import torch
 import torch.distributed
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
@@ -14,11 +15,7 @@ from torch.utils.checkpoint import checkpoint
 def jensen_shannon(p: Tensor, q: Tensor) -> Tensor:
     """JS = (KL(p | m) + KL(q | m)) / 2, m = (p + q) / 2, natural log: (B, bins) twice -> (B,), in [0, ln 2]."""
     p, q = _at_least_single(p), _at_least_single(q)
-    middle = (p + q) / 2
-    # d/dp is log(p / m) / 2, infinite at p = 0: the floor under the logarithm makes it a large number.
-    divergence = (p * (_log(p) - _log(middle)) + q * (_log(q) - _log(middle))).sum(-1) / 2
-    # Rounding may leave the range by an ulp; the value is put back, the gradient is left alone.
-    return divergence + (divergence.clamp(0, math.log(2)) - divergence).detach()
+    return _JensenShannon.apply(p, q)  # type: ignore[no-any-return, no-untyped-call]
 
 
 def nt_xent(
@@ -43,6 +40,9 @@ def nt_xent(
         raise ValueError(f"chunk must be at least 1 anchor, not {chunk}")
     with torch.autocast(first.device.type, enabled=False):
         anchors = F.normalize(torch.cat([_at_least_single(first), _at_least_single(second)]), dim=-1)
+        chunk = chunk or len(anchors)
+        if chunk >= len(anchors) and gather is None and temperature >= _WARM:
+            return _Contrast.apply(anchors, temperature)  # type: ignore[no-any-return, no-untyped-call]
         candidates = anchors if gather is None else gather(anchors)
         own = torch.arange(len(anchors), device=anchors.device)
         positive = own.roll(len(first))
@@ -50,7 +50,7 @@ def nt_xent(
             start = _block_of(anchors, candidates) * len(anchors)
             own, positive = own + start, positive + start
         anchors = anchors / temperature
-        if chunk is None or chunk >= len(anchors):
+        if chunk >= len(anchors):
             return _cross_entropy(anchors, candidates, own, positive) / len(anchors)
         pieces = zip(*(torch.split(rows, chunk) for rows in (anchors, own, positive)), strict=True)
         losses = [
@@ -71,6 +71,56 @@ def all_gather(tensor: Tensor) -> Tensor:
     if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
         return tensor
     return _AllGather.apply(tensor)  # type: ignore[no-any-return, no-untyped-call]
+
+
+class _JensenShannon(torch.autograd.Function):
+    """dJS/dp = log(p / m) / 2, which the value has computed already."""
+
+    @staticmethod
+    def forward(ctx: Any, p: Tensor, q: Tensor) -> Tensor:
+        tiny = torch.finfo(p.dtype).tiny
+        middle = ((p + q) / 2).clamp_(min=tiny)
+        # At p = 0 the logarithm is infinite; the floor makes it a large number.
+        logs = [(side / middle).clamp_(min=tiny).log_() for side in (p, q)]
+        ctx.save_for_backward(*logs)
+        # Rounding may leave the range by an ulp.
+        return torch.addcmul(p * logs[0], q, logs[1]).sum(-1).div_(2).clamp_(0, math.log(2))
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        half = gradients[0].unsqueeze(-1) / 2
+        wanted = zip(ctx.saved_tensors, ctx.needs_input_grad, strict=True)
+        return tuple(half * log if needed else None for log, needed in wanted)
+
+
+class _Contrast(torch.autograd.Function):
+    """The mean over anchors when the candidates are the anchors themselves: (2N, dim) of unit rows -> ().
+
+    With one shift for all rows E = exp((S - 1) / t) is symmetric, and so is the gradient's weight of a pair,
+    E_ij (1 / E_i. + 1 / E_j.): backward takes one product of matrices where two are needed otherwise.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, anchors: Tensor, temperature: float) -> Tensor:
+        n = len(anchors) // 2
+        scaled = anchors / temperature
+        weights = torch.addmm(anchors.new_tensor(-1 / temperature), scaled, anchors.T).exp_().fill_diagonal_(0)
+        totals = weights.sum(1)
+        ctx.save_for_backward(scaled, weights, totals)
+        return totals.log().mean() + 1 / temperature - (scaled[:n] * anchors[n:]).sum() / n
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        scaled, weights, totals = ctx.saved_tensors
+        inverse = totals.reciprocal()
+        pulled = (weights * (inverse + inverse.unsqueeze(1))) @ scaled
+        return (pulled - 2 * scaled.roll(len(scaled) // 2, 0)) * (gradients[0] / len(scaled)), None
+
+
+# Cosines differ by 2 at most: from this temperature on, exp((s - 1) / t) is at least exp(-40), far from underflow.
+_WARM = 0.05
 
 
 class _AllGather(torch.autograd.Function):
@@ -100,10 +150,6 @@ def _block_of(anchors: Tensor, candidates: Tensor) -> Tensor:
     blocks = candidates.detach().reshape(-1, *anchors.shape)
     distances: Tensor = (blocks - anchors.detach()).abs()
     return distances.amax((1, 2)).argmin()
-
-
-def _log(p: Tensor) -> Tensor:
-    return p.clamp(min=torch.finfo(p.dtype).tiny).log()
 
 
 def _at_least_single(tensor: Tensor) -> Tensor:

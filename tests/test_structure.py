@@ -9,7 +9,8 @@ PACKAGE = Path(__file__).parents[1] / "duet"
 
 # Lowest first. A room may import rooms of a lower level, and itself.
 LEVELS = [
-    {"groups", "representation", "objectives", "file"},
+    {"allocator", "file"},
+    {"groups", "representation", "objectives"},
     {"networks", "actions", "checkpoint"},
     {"methods", "data"},
     {"experiment"},

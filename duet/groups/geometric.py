@@ -9,7 +9,9 @@ import math
 from abc import abstractmethod
 from typing import Literal
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from .affine import Affine, from_entries, fuse, permute_pixels, resample
@@ -54,18 +56,18 @@ class Rotation(Geometric):
     def affine(self, g: Tensor, size: tuple[int, int], generator: torch.Generator | None = None) -> Affine:
         """The inverse rotation in pixels, written in a frame that may not be square."""
         height, width = size
-        angle = torch.deg2rad(self.parameter(g))
-        quarter = self._quarters(g)
-        cos, sin = (_settled(f, quarter) for f in (angle.cos(), angle.sin()))
+        degrees = self.parameter(g)
+        angle = torch.deg2rad(degrees)
+        cos, sin = _settled(torch.stack([angle.cos(), angle.sin()]), _is_quarter(degrees.detach()))
         zero = torch.zeros_like(g)
         # y runs down, so a turn that looks counter-clockwise samples the input at the clockwise point.
-        matrix = from_entries(cos, -sin * (height / width), zero, sin * (width / height), cos, zero)
+        matrix = from_entries(cos, sin * (-height / width), zero, sin * (width / height), cos, zero)
         return Affine(matrix, "disc" if self.corners == "circle" else "frame")
 
     def transform(self, images: Tensor, g: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """tau_g by one bilinear resampling; quarter turns of square images move pixels exactly."""
         size = (images.shape[2], images.shape[3])
-        quarters = self._quarters(g)
+        quarters = _is_quarter(self.parameter(g.detach()))
         if size[0] != size[1] or self.corners == "circle" or not bool(quarters.any()):
             return super().transform(images, g, generator)
         matrix = self.affine(g.detach(), size).matrix
@@ -78,8 +80,9 @@ class Rotation(Geometric):
         # The value is the exact one, the gradient that of the resampling.
         return torch.where(quarters.view(-1, 1, 1, 1), exact + (out - out.detach()), out)
 
-    def _quarters(self, g: Tensor) -> Tensor:
-        return (self.parameter(g.detach()) / 90).frac() == 0
+
+def _is_quarter(degrees: Tensor) -> Tensor:
+    return torch.remainder(degrees, 90) == 0
 
 
 def _settled(wave: Tensor, quarter: Tensor) -> Tensor:
@@ -146,19 +149,14 @@ class Scale(Geometric):
         if not smallest <= low <= high <= 1:
             raise ValueError(f"the crop's area must lie between {smallest:.3f} and 1, smaller first; it is {area}")
         self.area = (float(low), float(high))
+        self._quantiles = torch.from_numpy(self._quantiles_of_width())
 
     def sample(self, n: int, generator: torch.Generator) -> Tensor:
         """Draw crops that fit and return g of their width: (n,)."""
-        # With the default area five draws in six fit: sixteen tries leave one image in 10^12 uncropped.
-        draws = torch.rand(2, n, 16, generator=generator, device=generator.device)
-        area = self.area[0] + (self.area[1] - self.area[0]) * draws[0]
-        low, high = (math.log(a) for a in self.aspect)
-        aspect = torch.exp(low + (high - low) * draws[1])
-        width, height = (area * aspect).sqrt(), (area / aspect).sqrt()
-        fits = (width <= 1) & (height <= 1)
-        first = fits.int().argmax(dim=1, keepdim=True)
-        width = torch.where(fits.any(dim=1), width.gather(1, first).squeeze(1), 1.0)
-        return self.from_parameter(width).clamp(0, 1)
+        quantiles = self._quantiles.to(generator.device, torch.get_default_dtype())
+        place = torch.rand(n, generator=generator, device=generator.device) * (len(quantiles) - 1)
+        below = place.long()
+        return torch.lerp(quantiles[below], quantiles[below + 1], place - below)
 
     def affine(self, g: Tensor, size: tuple[int, int], generator: torch.Generator | None = None) -> Affine:
         """The window of relative width w and height h; without a generator it is centred and h = w."""
@@ -167,21 +165,31 @@ class Scale(Geometric):
         if generator is None:
             return Affine(from_entries(width, zero, zero, zero, width, zero))
         draws = torch.rand(3, len(g), generator=generator, device=generator.device).to(g)
-        height = self._draw_height(width, draws[0])
+        shortest, tallest = self._heights(width)
+        height = torch.lerp(shortest, tallest, draws[0])
         # The window's centre keeps it inside the frame.
-        x = (2 * draws[1] - 1) * (1 - width)
-        y = (2 * draws[2] - 1) * (1 - height)
+        x, y = (2 * draws[1:] - 1) * (1 - torch.stack([width, height]))
         return Affine(from_entries(width, zero, x, zero, height, y))
 
-    def _draw_height(self, width: Tensor, uniform: Tensor) -> Tensor:
-        # Area and log-aspect are uniform and width^2 = area * aspect, so given the width the log-aspect has a density
-        # proportional to height / width = 1 / aspect: that ratio is uniform on what keeps everything in range.
-        shortest = torch.full_like(width, 1 / self.aspect[1])
-        tallest = (1 / width).clamp(max=1 / self.aspect[0])
-        least, most = self.area[0] / width**2, self.area[1] / width**2
-        lower = torch.minimum(torch.maximum(shortest, least), tallest)
-        upper = torch.maximum(torch.minimum(tallest, most), lower)
-        return width * (lower + (upper - lower) * uniform)
+    def _heights(self, width: Tensor) -> tuple[Tensor, Tensor]:
+        """The least and the greatest height of a crop of that width; the nearest that there is where none fits."""
+        least, most = (area / width for area in self.area)
+        low, high = width / self.aspect[1], (width / self.aspect[0]).clamp(max=1)
+        low = torch.minimum(torch.maximum(low, least), high)
+        return low, torch.maximum(torch.minimum(high, most), low)
+
+    def _quantiles_of_width(self, parts: int = 4096) -> NDArray[np.float64]:
+        """g of the widths that split the drawn crops into equal parts: (parts + 1,)."""
+        # With w^2 = area * aspect, h^2 = area / aspect, d(area) d(log aspect) = 2 dw dh: crops are uniform in (w, h),
+        # a width is as likely as its heights are many, and its height is uniform.
+        low, high = min(self.area[0], self.area[1] - 1e-6), self.area[1]
+        widest = min(1.0, math.sqrt(high * self.aspect[1]))
+        width = np.linspace(math.sqrt(low * self.aspect[0]), widest, 4 * parts + 1)
+        tallest = np.minimum.reduce([np.ones_like(width), width / self.aspect[0], high / width])
+        heights = np.clip(tallest - np.maximum(width / self.aspect[1], low / width), 0, None)
+        reached = np.concatenate([[0.0], np.cumsum(heights[1:] + heights[:-1])])
+        quantiles = np.interp(np.linspace(0, reached[-1], parts + 1), reached, width)
+        return (quantiles - self.span[0]) / (self.span[1] - self.span[0])
 
 
 def _each(values: Tensor, images: Tensor) -> Tensor:

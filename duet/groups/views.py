@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
+from .. import allocator
 from .affine import Affine, Warp, fuse, resample
 from .blur import Blur
 from .geometric import Flip, Geometric, Scale
@@ -259,10 +260,10 @@ def _change(images: Tensor, group: Group, g: Tensor, generator: torch.Generator,
 
 
 def _rows_at_a_time(images: Tensor) -> int:
-    """On a CPU a few samples at a time stay in the cache, in equal parts; elsewhere all at once."""
+    """On a CPU a few samples at a time, in equal parts, so that temporaries are used again; elsewhere all at once."""
     if images.device.type != "cpu" or not len(images):
         return max(1, len(images))
-    most = max(1, 2**19 // max(1, images[0].numel()))
+    most = max(1, (3 * 2**19 if allocator.kept else 2**19) // max(1, images[0].numel()))
     parts = -(-len(images) // most)
     return -(-len(images) // parts)
 
