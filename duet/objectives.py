@@ -103,20 +103,22 @@ class _Contrast(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, anchors: Tensor, temperature: float) -> Tensor:
-        n = len(anchors) // 2
-        scaled = anchors / temperature
-        weights = torch.addmm(anchors.new_tensor(-1 / temperature), scaled, anchors.T).exp_().fill_diagonal_(0)
-        totals = weights.sum(1)
-        ctx.save_for_backward(scaled, weights, totals)
-        return totals.log().mean() + 1 / temperature - (scaled[:n] * anchors[n:]).sum() / n
+        scale = 1 / temperature
+        weights = torch.addmm(anchors.new_tensor(-scale), anchors, anchors.T, alpha=scale)
+        positives = weights.diagonal(len(anchors) // 2).mean()
+        totals = weights.exp_().fill_diagonal_(0).sum(1)
+        ctx.save_for_backward(anchors, weights, totals)
+        ctx.scale = scale
+        return totals.log().mean() - positives
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
-        scaled, weights, totals = ctx.saved_tensors
+        anchors, weights, totals = ctx.saved_tensors
         inverse = totals.reciprocal()
-        pulled = (weights * (inverse + inverse.unsqueeze(1))) @ scaled
-        return (pulled - 2 * scaled.roll(len(scaled) // 2, 0)) * (gradients[0] / len(scaled)), None
+        pull = (weights * (inverse + inverse.unsqueeze(1))) @ anchors
+        pull.sub_(anchors.roll(len(anchors) // 2, 0), alpha=2)
+        return pull.mul_(gradients[0] * (ctx.scale / len(anchors))), None
 
 
 # Cosines differ by 2 at most: from this temperature on, exp((s - 1) / t) is at least exp(-40), far from underflow.

@@ -62,8 +62,8 @@ def _log_broad_integrals(g: Tensor, kappa: float, bins: int) -> Tensor:
     build = _broad_rule if torch.compiler.is_compiling() else _cached_broad_rule
     waves, weights = build(kappa, bins, g.dtype, g.device)
     angle = 2 * math.pi * g
-    density = (torch.stack([angle.cos(), angle.sin()], -1) @ waves - kappa).exp()
-    return (density.reshape(*g.shape, bins, len(weights)) @ weights).log()
+    density = (torch.stack([angle.cos(), angle.sin()], -1) @ waves).exp()  # times exp(kappa)
+    return (density.reshape(*g.shape, bins, len(weights)) @ weights).log() - kappa
 
 
 def _broad_rule(kappa: float, bins: int, dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor]:
