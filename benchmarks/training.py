@@ -1,6 +1,6 @@
 """What a training step costs beyond the backbone itself: ratios, measured in one run.
 
-    python benchmarks/training.py [--repeats 30] [--threads 2] [--only small] [--out runs/bench/training.json]
+    python benchmarks/training.py [--repeats 100] [--threads 2] [--only small] [--out runs/bench/training.json]
 
 A step is what the trainer does with a batch of uint8 images: views, forward, losses, head, backward, optimiser. The
 bare backbone is one forward and backward on ready views of the same shape.
@@ -80,7 +80,7 @@ def experiment(encoder: str, batch: int, method: str = "duet", group: str = "rot
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--repeats", type=int, default=30)
+    parser.add_argument("--repeats", type=int, default=100)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--only", choices=("small", "resnet32"))
     parser.add_argument("--out", type=Path, default=Path("runs/bench/training.json"))
@@ -106,7 +106,7 @@ def main() -> None:
         if encoder == "small":
             for group in ("rot4", "hflip", "hue"):
                 pair = {m: Step(experiment(encoder, batch, m, group), images) for m in ("essl", "duet")}
-                both = medians(times(pair, repeats, warm=2))
+                both = medians(times(pair, min(repeats, 30), warm=2))
                 rows[f"essl_over_duet_{group}"] = both["essl"] / both["duet"]
         figures[f"{encoder}_batch{batch}"] = rows
         print(f"\n{encoder}, batch {batch} of 3x32x32, two views each")
