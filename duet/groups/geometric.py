@@ -11,7 +11,6 @@ from typing import Literal
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from .affine import Affine, from_entries, fuse, permute_pixels, resample
@@ -149,7 +148,7 @@ class Scale(Geometric):
         if not smallest <= low <= high <= 1:
             raise ValueError(f"the crop's area must lie between {smallest:.3f} and 1, smaller first; it is {area}")
         self.area = (float(low), float(high))
-        self._quantiles = torch.from_numpy(self._quantiles_of_width())
+        self._quantiles = self._quantiles_of_width()
 
     def sample(self, n: int, generator: torch.Generator) -> Tensor:
         """Draw crops that fit and return g of their width: (n,)."""
@@ -165,31 +164,31 @@ class Scale(Geometric):
         if generator is None:
             return Affine(from_entries(width, zero, zero, zero, width, zero))
         draws = torch.rand(3, len(g), generator=generator, device=generator.device).to(g)
-        shortest, tallest = self._heights(width)
+        shortest, tallest = self._heights(width, self.area)
         height = torch.lerp(shortest, tallest, draws[0])
         # The window's centre keeps it inside the frame.
         x, y = (2 * draws[1:] - 1) * (1 - torch.stack([width, height]))
         return Affine(from_entries(width, zero, x, zero, height, y))
 
-    def _heights(self, width: Tensor) -> tuple[Tensor, Tensor]:
+    def _heights(self, width: Tensor, area: tuple[float, float]) -> tuple[Tensor, Tensor]:
         """The least and the greatest height of a crop of that width; the nearest that there is where none fits."""
-        least, most = (area / width for area in self.area)
+        least, most = (a / width for a in area)
         low, high = width / self.aspect[1], (width / self.aspect[0]).clamp(max=1)
         low = torch.minimum(torch.maximum(low, least), high)
         return low, torch.maximum(torch.minimum(high, most), low)
 
-    def _quantiles_of_width(self, parts: int = 4096) -> NDArray[np.float64]:
+    def _quantiles_of_width(self, parts: int = 4096) -> Tensor:
         """g of the widths that split the drawn crops into equal parts: (parts + 1,)."""
         # With w^2 = area * aspect, h^2 = area / aspect, d(area) d(log aspect) = 2 dw dh: crops are uniform in (w, h),
         # a width is as likely as its heights are many, and its height is uniform.
         low, high = min(self.area[0], self.area[1] - 1e-6), self.area[1]
-        widest = min(1.0, math.sqrt(high * self.aspect[1]))
-        width = np.linspace(math.sqrt(low * self.aspect[0]), widest, 4 * parts + 1)
-        tallest = np.minimum.reduce([np.ones_like(width), width / self.aspect[0], high / width])
-        heights = np.clip(tallest - np.maximum(width / self.aspect[1], low / width), 0, None)
-        reached = np.concatenate([[0.0], np.cumsum(heights[1:] + heights[:-1])])
-        quantiles = np.interp(np.linspace(0, reached[-1], parts + 1), reached, width)
-        return (quantiles - self.span[0]) / (self.span[1] - self.span[0])
+        narrowest, widest = math.sqrt(low * self.aspect[0]), min(1.0, math.sqrt(high * self.aspect[1]))
+        width = torch.linspace(narrowest, widest, 4 * parts + 1, dtype=torch.float64)
+        shortest, tallest = self._heights(width, (low, high))
+        reached = torch.cumulative_trapezoid(tallest - shortest).numpy()
+        reached = np.concatenate([[0.0], reached])
+        quantiles = np.interp(np.linspace(0, reached[-1], parts + 1), reached, width.numpy())
+        return self.from_parameter(torch.from_numpy(quantiles))
 
 
 def _each(values: Tensor, images: Tensor) -> Tensor:
