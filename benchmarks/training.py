@@ -20,8 +20,8 @@ from measure import write
 
 from duet.allocator import keep_freed_memory
 from duet.evaluation.measuring import medians, peak_bytes, times
-from duet.experiment import Experiment, build_method, build_stack
-from duet.pretraining import Pretraining, build_optimizer, step_seed
+from duet.experiment import Experiment, build_method, build_optimizer, build_stack
+from duet.pretraining import Pretraining, step_seed
 
 PAPER_ESSL = 2.01  # ESSL over DUET for four rotations, as the paper reports
 

@@ -8,7 +8,9 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
+import torch
 import yaml
+from torch import nn
 
 from .data import Images, open_images
 from .groups import Group, Stack, find_group, rot360
@@ -232,6 +234,19 @@ def build_method(experiment: Experiment, backbone: Backbone | None = None) -> Me
     if experiment.method == "essl":
         return ESSL(backbone, layout, projector, groups(experiment), weight, temperature, hidden=max(hidden or [out]))
     return Duet(backbone, layout, projector, weight, experiment.reference, temperature)
+
+
+def build_optimizer(module: nn.Module, experiment: Experiment) -> torch.optim.Optimizer:
+    """Adam or AdamW over all parameters, as one fused kernel where there is one."""
+    kind = torch.optim.Adam if experiment.optimizer == "adam" else torch.optim.AdamW
+    parameters = list(module.parameters())
+    return kind(
+        parameters,
+        lr=experiment.lr,
+        betas=experiment.betas,
+        weight_decay=experiment.weight_decay,
+        fused=all(p.device.type in ("cpu", "cuda") for p in parameters),
+    )
 
 
 def open_data(experiment: Experiment, split: str = "train") -> Images:

@@ -7,7 +7,6 @@ from typing import Any
 import torch
 import torch.distributed
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
@@ -87,8 +86,8 @@ class _JensenShannon(torch.autograd.Function):
         return torch.addcmul(p * logs[0], q, logs[1]).sum(-1).div_(2).clamp_(0, math.log(2))
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        _refuse_second_derivatives("jensen_shannon")
         half = gradients[0].unsqueeze(-1) / 2
         wanted = zip(ctx.saved_tensors, ctx.needs_input_grad, strict=True)
         return tuple(half * log if needed else None for log, needed in wanted)
@@ -112,8 +111,8 @@ class _Contrast(torch.autograd.Function):
         return totals.log().mean() - positives
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        _refuse_second_derivatives("nt_xent")
         anchors, weights, totals = ctx.saved_tensors
         inverse = totals.reciprocal()
         pull = (weights * (inverse + inverse.unsqueeze(1))) @ anchors
@@ -152,6 +151,12 @@ def _block_of(anchors: Tensor, candidates: Tensor) -> Tensor:
     blocks = candidates.detach().reshape(-1, *anchors.shape)
     distances: Tensor = (blocks - anchors.detach()).abs()
     return distances.amax((1, 2)).argmin()
+
+
+def _refuse_second_derivatives(name: str) -> None:
+    """What a gradient by hand has saved counts as constant: a second derivative would be wrong, without a word."""
+    if torch.is_grad_enabled() and not torch.compiler.is_compiling():
+        raise RuntimeError(f"{name} can be differentiated once; leave out create_graph")
 
 
 def _at_least_single(tensor: Tensor) -> Tensor:

@@ -250,3 +250,10 @@ def test_objectives_trace_into_one_graph():
     p, q = first.softmax(-1), second.softmax(-1)
     torch.testing.assert_close(compile(jensen_shannon)(p, q), jensen_shannon(p, q))
     torch.testing.assert_close(compile(lambda a, b: nt_xent(a, b, 0.2))(first, second), nt_xent(first, second, 0.2))
+
+
+@pytest.mark.parametrize("objective", [nt_xent, lambda a, b: jensen_shannon(a.softmax(1), b.softmax(1)).sum()])
+def test_a_second_derivative_is_refused_not_wrong(objective):
+    first, second = (x.requires_grad_() for x in views(3, 4))
+    with pytest.raises(RuntimeError, match="can be differentiated once"):
+        torch.autograd.grad(objective(first, second), first, create_graph=True)

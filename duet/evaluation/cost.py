@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..experiment import Experiment, build_method, build_stack
+from ..experiment import Experiment, build_method, build_optimizer, build_stack
 from .context import Context
 from .measuring import medians, peak_bytes, times
 from .result import Result
@@ -46,7 +46,7 @@ def training_step(experiment: Experiment, images: Tensor, seed: int = 0) -> Call
         torch.manual_seed(seed)
         method = build_method(experiment)
     stack, generator = build_stack(experiment), torch.Generator().manual_seed(seed)
-    optimizer = torch.optim.Adam(method.parameters(), lr=experiment.lr)
+    optimizer = build_optimizer(method, experiment)
 
     def step() -> None:
         with torch.no_grad():

@@ -8,11 +8,11 @@ from typing import Any
 
 import lightning as L
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from ..checkpoint import as_tensor_like
 from ..data import Images
-from ..experiment import Experiment
+from ..experiment import Experiment, build_optimizer
 from ..groups import Stack
 from ..methods import Method
 from ..networks import OnlineHead
@@ -32,19 +32,6 @@ def learning_rate(step: int, warm: float, total: int) -> float:
     if step < warm:
         return (step + 1) / (warm + 1)
     return 0.5 * (1 + math.cos(math.pi * min(1.0, (step - warm) / max(1.0, total - warm))))
-
-
-def build_optimizer(module: nn.Module, experiment: Experiment) -> torch.optim.Optimizer:
-    """Adam or AdamW over all parameters, as one fused kernel where there is one."""
-    kind = torch.optim.Adam if experiment.optimizer == "adam" else torch.optim.AdamW
-    parameters = list(module.parameters())
-    return kind(
-        parameters,
-        lr=experiment.lr,
-        betas=experiment.betas,
-        weight_decay=experiment.weight_decay,
-        fused=all(p.device.type in ("cpu", "cuda") for p in parameters),
-    )
 
 
 class Steps:
