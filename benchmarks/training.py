@@ -1,4 +1,4 @@
-"""What a training step costs beyond the backbone itself: ratios, measured in one run.
+"""What a training step costs beyond the backbone itself: ratios, measured side by side.
 
     python benchmarks/training.py [--processes 5] [--threads 2] [--only small] [--out runs/bench/training.json]
 

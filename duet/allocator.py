@@ -18,7 +18,7 @@ def keep_freed_memory() -> bool:
     """Let the process keep what it frees, instead of giving it back to the system at every step; True if it can.
 
     Without this each training step on a CPU asks anew for the pages of its activations, and the system clears every one
-    of them: a tenth to a fifth of the step. The process holds its peak until it ends. Only glibc (Linux) has the
+    of them: a tenth of the step and more. The process holds its peak until it ends. Only glibc (Linux) has the
     switch; elsewhere nothing happens.
     """
     global kept
