@@ -1,11 +1,11 @@
 """Data: images by name, from folders, parquet or `datasets`; in memory or streamed, with the same batches."""
 
-from duet.data.error import DataError
-from duet.data.images import Images
-from duet.data.memory import MemoryImages
-from duet.data.named import EMBEDDED, HUB, known_names
-from duet.data.opening import MEMORY_LIMIT, open_images
-from duet.data.stream import StreamImages
+from .error import DataError
+from .images import Images
+from .memory import MemoryImages
+from .named import EMBEDDED, HUB, known_names
+from .opening import MEMORY_LIMIT, open_images
+from .stream import StreamImages
 
 __all__ = [
     "EMBEDDED",

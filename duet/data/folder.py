@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from duet.data.decoding import Encoded
-from duet.data.error import DataError
-from duet.data.source import Source, Splits
+from .decoding import Encoded
+from .error import DataError
+from .source import Source, Splits
 
 SUFFIXES = (".avif", ".bmp", ".gif", ".jp2", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
 SPLIT_NAMES = {

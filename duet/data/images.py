@@ -8,8 +8,8 @@ from typing import ClassVar, Literal, TypeAlias
 import torch
 from torch import Tensor
 
-from duet.data.error import DataError
-from duet.data.order import count_batches, epoch_batches, epoch_order
+from .error import DataError
+from .order import count_batches, epoch_batches, epoch_order
 
 log = logging.getLogger(__name__)
 

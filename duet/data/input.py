@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
 
-from duet.data.cores import available_cores
-from duet.data.decoding import Pixels, Unreadable, decode
-from duet.groups.group import as_float, check_values
+from ..groups.group import as_float, check_values
+from .cores import available_cores
+from .decoding import Pixels, Unreadable, decode
 
 Picture: TypeAlias = "str | os.PathLike[str] | Image.Image | NDArray[Any] | Tensor"
 Pictures: TypeAlias = "Picture | Iterable[Picture]"

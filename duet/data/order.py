@@ -5,7 +5,7 @@ import hashlib
 import torch
 from torch import Tensor
 
-from duet.data.error import DataError
+from .error import DataError
 
 
 def epoch_order(count: int, seed: int, epoch: int) -> Tensor:

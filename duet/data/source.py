@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from duet.data.decoding import Encoded
+from .decoding import Encoded
 
 
 class Records(Protocol):

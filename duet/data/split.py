@@ -3,8 +3,8 @@
 import torch
 from torch import Tensor
 
-from duet.data.error import DataError
-from duet.data.source import Source, Splits
+from .error import DataError
+from .source import Source, Splits
 
 TEST_SHARE = 0.2
 # Not the run's seed: a model must never be tested on images that another seed would have trained it on.

@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-from duet.data.cores import available_cores
-from duet.data.decoding import Pixels, Unreadable, decode, quiet
-from duet.data.error import DataError
-from duet.data.images import Batch, Images
-from duet.data.source import Records
+from .cores import available_cores
+from .decoding import Pixels, Unreadable, decode, quiet
+from .error import DataError
+from .images import Batch, Images
+from .source import Records
 
 MAX_WORKERS = 16
 # So many unreadable images one after another are no accident.

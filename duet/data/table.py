@@ -13,10 +13,10 @@ import pyarrow.parquet as pq
 import torch
 from torch import Tensor
 
-from duet.data.decoding import Encoded, Unreadable
-from duet.data.error import DataError
-from duet.data.folder import SPLIT_NAMES
-from duet.data.source import Source, Splits
+from .decoding import Encoded, Unreadable
+from .error import DataError
+from .folder import SPLIT_NAMES
+from .source import Source, Splits
 
 IMAGE_NAMES = ("image", "img", "images", "picture", "photo", "jpg", "png", "bytes", "pixels", "path", "file_name")
 LABEL_NAMES = ("label", "labels", "fine_label", "class", "target", "category")

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import gc
+import os
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from torch.profiler import ProfilerActivity, profile
@@ -41,7 +43,7 @@ def medians(seconds: dict[str, list[float]]) -> dict[str, float]:
 def peak_bytes(function: Callable[[], Any]) -> int:
     """The most that torch's CPU allocator held at once during a call, above what it held before."""
     gc.collect()
-    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as recorded:
+    with _quiet(), profile(activities=[ProfilerActivity.CPU], profile_memory=True) as recorded:
         result = function()
     del result
     events = [e for e in recorded.profiler.kineto_results.events() if e.name() == "[memory]"]
@@ -51,3 +53,16 @@ def peak_bytes(function: Callable[[], Any]) -> int:
         held += event.nbytes()
         peak = max(peak, held)
     return peak
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep the profiler's own remarks off the terminal: they come from C++, past Python's stderr."""
+    kept = os.dup(2)
+    with open(os.devnull, "w") as nowhere:
+        os.dup2(nowhere.fileno(), 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)

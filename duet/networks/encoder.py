@@ -8,7 +8,7 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from duet.networks.resnet import BasicBlock, Bottleneck, ResNet, Stage, Stem
+from .resnet import BasicBlock, Bottleneck, ResNet, Stage, Stem
 
 TIMM = "timm:"
 

@@ -1,5 +1,7 @@
 """Cost: a step is a real step, and what is measured is what was run."""
 
+import sys
+
 import pytest
 import torch
 
@@ -61,3 +63,13 @@ def test_the_peak_counts_what_is_held_at_once():
         return first.sum() + second.sum()
 
     assert 6_000_000 <= peak_bytes(hold) < 6_200_000
+
+
+def test_the_peak_is_taken_in_silence(capfd):
+    freed = [torch.ones(10_000)]  # a block from before: the profiler would remark on its end
+    peak_bytes(lambda: freed.clear())
+    with pytest.raises(ZeroDivisionError):
+        peak_bytes(lambda: 1 / 0)
+    assert capfd.readouterr() == ("", "")
+    print("still heard", file=sys.stderr)
+    assert capfd.readouterr().err == "still heard\n"
