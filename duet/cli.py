@@ -216,6 +216,7 @@ def _demo(args: argparse.Namespace) -> int:
 
 
 EVALUATE = """Measure what an encoder can do and write RUN/results. What was measured before is kept.
+Results of other images, or of another group than the run's first, go to a folder of their name in RUN/results.
 
   duet evaluate runs/duet-rot360-digits
   duet evaluate runs/duet-rot360-digits --only recovery equivariance
@@ -231,7 +232,7 @@ def _add_evaluate(commands: Any) -> None:
         allow_abbrev=False,
     )
     parser.set_defaults(run=_evaluate, parser=parser)
-    parser.add_argument("runs", type=Path, nargs="?", metavar="RUN", help="a run's folder")
+    parser.add_argument("runs", nargs="?", metavar="RUN", help="a run's folder")
     parser.add_argument("--only", nargs="+", metavar="NAME", help="some of the evaluations (default: all)")
     parser.add_argument("--force", action="store_true", help="measure again what is there already")
     parser.add_argument("--sizes", default="demo", metavar="demo|paper", help="how much is measured (default: demo)")
@@ -248,7 +249,7 @@ def _add_evaluate(commands: Any) -> None:
 
 
 def _evaluate(args: argparse.Namespace) -> int:
-    from .evaluation import evaluate, open_context, open_encoder_context, table, transfer
+    from .evaluation import evaluate, open_context, open_encoder_context, open_sets, results_folder, table, transfer
 
     if (args.runs is None) == (args.encoder is None):
         raise ValueError("give a run's folder, or --encoder with --group and --data")
@@ -260,10 +261,11 @@ def _evaluate(args: argparse.Namespace) -> int:
         context = open_encoder_context(args.encoder, args.group, args.data, sizes=args.sizes, seed=args.seed, **size)
     else:
         context = open_context(args.runs, data=args.data, group=args.group, sizes=args.sizes, seed=args.seed)
-    out = args.out or (args.runs / "results" if args.runs is not None else None)
+    out = args.out or (results_folder(args.runs, context) if args.runs is not None else None)
+    sets = open_sets(context, args.transfer or ())  # a wrong name is an error now, not after all else
     results = evaluate(context, args.only, force=args.force, out=out)
-    if args.transfer:
-        found = transfer(context, args.transfer)
+    if sets:
+        found = transfer(context, sets)
         results[found.name] = found
         if out is not None:
             found.save(out)

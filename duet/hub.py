@@ -21,10 +21,10 @@ def shipped_models() -> list[str]:
 def find_model(name: str | os.PathLike[str], **options: Any) -> Path:
     """The folder of a model: of a shipped name, a run, a model's folder, or a Hub id (`options` go to the download).
 
-    A shipped name comes before a folder: write ./digits-rot360 for a folder that happens to be called so.
+    A shipped name comes before a folder: write ./digits-rot360, or give a Path, for a folder that is called so too.
     """
     text = os.fspath(name)
-    if text in shipped_models():
+    if isinstance(name, str) and text in shipped_models():
         return MODELS / text
     folder = Path(text).expanduser()
     if folder.exists():

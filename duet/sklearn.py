@@ -99,7 +99,7 @@ class DuetTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def _images(self, rows: NDArray[Any], shape: tuple[int, ...]) -> NDArray[np.float32]:
         """Rows as images in [0, 1]: (n, features) -> (n, H, W, C)."""
-        white = self.white if self.white is not None else 1.0 if rows.dtype.kind == "f" else 255.0
+        white = self.white if self.white is not None else 255.0 if rows.dtype.kind in "iu" else 1.0
         images = (rows / white).astype(np.float32).reshape(len(rows), *shape)
         if images.size and not images.max() <= 1 + 1e-3:
             raise ValueError(f"X reaches {rows.max():g} and white is {white:g}; say what white is, such as white=255")

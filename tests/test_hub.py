@@ -2,6 +2,7 @@
 
 import os
 import shutil
+from pathlib import Path
 
 import huggingface_hub
 import pytest
@@ -71,6 +72,9 @@ def test_a_shipped_name_is_found_in_the_package_before_any_folder(saved, monkeyp
     monkeypatch.chdir(tmp_path)
     (tmp_path / "little").mkdir()
     assert duet.load("little").layout.dim == 128
+    for folder in ("./little", Path("little")):
+        with pytest.raises(ValueError, match="no model in little"):
+            duet.load(folder)
     with pytest.raises(ValueError, match=r"no model 'litle'.*there are: little"):
         duet.load("litle")
 

@@ -98,6 +98,12 @@ def test_other_sizes_and_other_whites_are_said(folder):
     assert np.allclose(DuetTransformer(folder, white=16).fit_transform(digits.images[:5]), expected, atol=1e-4)
 
 
+def test_true_is_white(folder, images):
+    masks = images > 127
+    transformer = DuetTransformer(folder).fit(masks)
+    assert np.allclose(transformer.transform(masks), transformer.transform(masks.astype(float)))
+
+
 def test_it_is_cloned_and_pickled_with_its_weights(images, encoder):
     transformer = DuetTransformer(encoder, features="content").fit(images)
     expected = transformer.transform(images)

@@ -1,5 +1,6 @@
 """Images ready for training: the same batches from memory or from a stream."""
 
+import hashlib
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
@@ -15,6 +16,8 @@ log = logging.getLogger(__name__)
 
 Batch: TypeAlias = "tuple[Tensor, Tensor | None]"
 SHOWN = 5
+BATCH = 512
+FINGERPRINT = 256  # images that stand for a set
 
 
 class Images(ABC):
@@ -84,7 +87,25 @@ class Images(ABC):
         )
         return self._fetch(indices, replace=True)
 
-    def in_order(self, batch_size: int = 512) -> Iterator[Batch]:
+    def draw(self, count: int, seed: int) -> Iterator[Batch]:
+        """Up to `count` images, drawn without replacement, in batches; a broken one is replaced by the next."""
+        return self._fetch(torch.split(epoch_order(len(self), seed, epoch=0)[:count], BATCH), replace=True)
+
+    def sample(self, count: int, seed: int) -> Tensor:
+        """The pixels of `draw` in one tensor: (n, C, H, W)."""
+        return torch.cat([pixels for pixels, _ in self.draw(count, seed)])
+
+    def fingerprint(self) -> str:
+        """A short hash of the labels and of images from all over the set, to tell this set from another."""
+        digest = hashlib.sha256(repr((self.split, len(self), self.shape)).encode())
+        if self.labels is not None:
+            digest.update(self.labels.numpy().tobytes())
+        rows = torch.linspace(0, len(self) - 1, min(FINGERPRINT, len(self))).long()
+        for pixels, _ in self._fetch([rows], replace=True):
+            digest.update(pixels.numpy().tobytes())
+        return digest.hexdigest()[:16]
+
+    def in_order(self, batch_size: int = BATCH) -> Iterator[Batch]:
         """Every readable image once, in the order of the source."""
         return self._fetch(torch.split(torch.arange(len(self)), batch_size), replace=False)
 
@@ -99,7 +120,7 @@ class Images(ABC):
         if self._statistics is None:
             sample = epoch_order(len(self), seed=0, epoch=0)[: self.statistics_sample].sort().values
             counts = torch.zeros(self.channels, 256, dtype=torch.float64)
-            for images, _ in self._fetch(torch.split(sample, 512), replace=False):
+            for images, _ in self._fetch(torch.split(sample, BATCH), replace=False):
                 for channel in range(self.channels):
                     counts[channel] += torch.bincount(images[:, channel].flatten(), minlength=256)
             if not counts.any():

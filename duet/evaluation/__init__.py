@@ -1,6 +1,6 @@
 """What a trained encoder can do: every evaluation takes a Context (who, on which images, how much) to a Result."""
 
-from .classification import classify, transfer
+from .classification import classify, open_sets, transfer
 from .context import SIZES, Context, Sizes, Sweep
 from .cost import measure_cost, tabulate_cost
 from .dependence import measure_dependence
@@ -10,7 +10,7 @@ from .recovery import recover_elements
 from .result import Result, difference
 from .retrieval import retrieve
 from .subject import Inapplicable, Subject, as_subject, load_subject
-from .suite import EVALUATIONS, evaluate, flatten, open_context, open_encoder_context, table
+from .suite import EVALUATIONS, evaluate, flatten, open_context, open_encoder_context, results_folder, table
 
 __all__ = [
     "EVALUATIONS",
@@ -33,7 +33,9 @@ __all__ = [
     "measure_dependence",
     "open_context",
     "open_encoder_context",
+    "open_sets",
     "recover_elements",
+    "results_folder",
     "retrieve",
     "table",
     "tabulate_cost",

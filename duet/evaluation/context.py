@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path, PurePath
 from typing import Any, TypeVar
@@ -34,7 +34,7 @@ class Sizes:
     copies: int = 50  # transformed copies among which retrieval ranks
     queries: int = 4  # retrieval's queries an image
     probe: int = 4000  # transformed training images of the linear probe
-    pairs: int = 12_000  # of the fitted action, where the subject brings none
+    pairs: int = 12_000  # of the fitted action
     decoder_steps: int = 1500  # of the decoder's training
 
     def __post_init__(self) -> None:
@@ -81,7 +81,8 @@ class Context:
     sizes: Sizes = field(default_factory=Sizes)
     seed: int = 0
     track: Track[Any] = untracked
-    folder: Path | None = None  # the run's, where an evaluation may leave what it trained
+    folder: Path | None = None  # the run's, if all of this is its own: an evaluation may leave there what it trained
+    aside: str = ""  # names what is not the run's own: results of that go to a folder of this name
     _cache: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     def with_group(self, group: Group) -> Context:
@@ -99,6 +100,7 @@ class Context:
             "weights": self.subject.digest,
             "group": self.group.name,
             "data": PurePath(self.test.name).name,
+            "fingerprint": self._once("fingerprint", lambda: f"{self.train.fingerprint()}-{self.test.fingerprint()}"),
             "train_images": len(self.train),
             "test_images": len(self.test),
             "seed": self.seed,
@@ -108,12 +110,12 @@ class Context:
     @property
     def images(self) -> Tensor:
         """The test images that are swept over the group: (N,C,H,W) float in [0,1]."""
-        return self._once("images", lambda: as_float(_draw(self.test, self.sizes.images, self.seed)))
+        return self._once("images", lambda: as_float(self.test.sample(self.sizes.images, self.seed)))
 
     @property
     def probe_images(self) -> Tensor:
         """Training images for the linear probe and for fitting an action: (N,C,H,W) uint8."""
-        return self._once("probe images", lambda: _draw(self.train, self.sizes.probe, self.seed))
+        return self._once("probe images", lambda: self.train.sample(self.sizes.probe, self.seed))
 
     @property
     def train_features(self) -> Labelled:
@@ -127,10 +129,7 @@ class Context:
 
     @property
     def action(self) -> FittedAction:
-        """The fitted action: the subject's own, else fitted now on training images."""
-        own = self.subject.actions.get(self.group.name)
-        if own is not None:
-            return own
+        """The action fitted on training images: the same number for every subject, whatever action it brings."""
         return self._once(("action", self.group.name), self._fit_action)
 
     def elements(self, group: Group) -> Tensor:
@@ -171,33 +170,22 @@ class Context:
         if source.labels is None and not keep:
             raise Inapplicable(f"{PurePath(source.name).name} has no labels")
         count = min(count or len(source), len(source))
-        batches = source.in_order(BATCH) if count == len(source) else _shuffled(source, count, self.seed)
+        batches = source.in_order(BATCH) if count == len(source) else source.draw(count, self.seed)
         parts, labels = [], []
         for pixels, marks in self.track(batches, -(-count // BATCH), f"features of the {source.split} images"):
             parts.append(self.subject.features(pixels))
             labels.append(torch.full((len(pixels),), -1) if marks is None else marks)
         z, y = torch.cat(parts), torch.cat(labels)
-        return Labelled(z, y) if keep else Labelled(z[y >= 0], y[y >= 0])
+        if keep:
+            return Labelled(z, y)
+        if not bool((y >= 0).any()):
+            raise Inapplicable(f"the {source.split} images of {PurePath(source.name).name} have no labels")
+        return Labelled(z[y >= 0], y[y >= 0])
 
     def _once(self, key: Any, make: Callable[[], T]) -> T:
         if key not in self._cache:
             self._cache[key] = make()
         return self._cache[key]  # type: ignore[no-any-return]
-
-
-def _shuffled(source: Images, count: int, seed: int) -> Iterator[tuple[Tensor, Tensor | None]]:
-    """`count` images drawn without replacement, in batches."""
-    left = count
-    for pixels, labels in source.batches(min(BATCH, count), seed=seed, epoch=0, drop_last=False):
-        yield pixels[:left], None if labels is None else labels[:left]
-        left -= len(pixels)
-        if left <= 0:
-            return
-
-
-def _draw(source: Images, count: int, seed: int) -> Tensor:
-    """Up to `count` images, drawn without replacement: (n,C,H,W) uint8."""
-    return torch.cat([pixels for pixels, _ in _shuffled(source, min(count, len(source)), seed)])
 
 
 def _drawn_range(group: Group) -> tuple[float, float]:

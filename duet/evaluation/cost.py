@@ -25,7 +25,7 @@ def measure_cost(context: Context) -> Result:
     if experiment is None:
         raise Inapplicable("only a model that was trained here says how it is trained")
     batch = min(experiment.batch_size, MOST, len(context.train))
-    images = torch.stack([context.train[i] for i in range(batch)])
+    images = context.train.sample(batch, context.seed)
     steps: dict[str, Callable[[], None]] = {}
     for method in ("simclr", "duet", "essl"):
         if method == "essl" and "scale" in experiment.group:

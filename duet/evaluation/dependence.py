@@ -19,8 +19,8 @@ def measure_dependence(context: Context) -> Result:
     """
     subject, group = context.subject, context.group
     axis = subject.needs_axis(group)
-    z = context.test_features.z[: context.sizes.images]
-    generator = context.generator("dependence")
+    z, generator = context.test_features.z, context.generator("dependence")
+    z = z[torch.randperm(len(z), generator=generator)[: context.sizes.images]]  # sets are often in order of class
     shape = (len(z), *context.test.shape)
     noise = subject.features(torch.rand(shape, generator=generator))
     random = z.mean() + z.std() * torch.randn(z.shape, generator=generator)

@@ -67,7 +67,7 @@ def as_subject(
     if isinstance(encoder, Encoder):
         return _of_encoder(encoder)
     if not callable(encoder):
-        raise TypeError(f"an encoder is a function or module from images to features, not a {type(encoder).__name__}")
+        raise ValueError(f"an encoder is a function or module from images to features, not a {type(encoder).__name__}")
     if example is None or not len(example):
         raise ValueError("give a few example images, so that the number of features can be seen")
     features = _in_batches(encoder, batch)
@@ -99,7 +99,11 @@ def load_subject(
     build = getattr(module, attribute, None)
     if not callable(build):
         raise ValueError(f"{module_name} has no function {attribute!r}")
-    return as_subject(build(), groups, example, name=spec, batch=batch)
+    try:
+        encoder = build()
+    except TypeError as error:
+        raise ValueError(f"{spec} must build an encoder without arguments: {error}") from None
+    return as_subject(encoder, groups, example, name=spec, batch=batch)
 
 
 def _of_encoder(encoder: Encoder) -> Subject:

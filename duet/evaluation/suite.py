@@ -7,7 +7,7 @@ import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TypeVar
 
 from rich.console import Console
@@ -17,6 +17,7 @@ from ..artifact import Encoder, load
 from ..data import open_images
 from ..experiment import open_data
 from ..groups import find_group
+from ..hub import shipped_models
 from .classification import classify
 from .context import SIZES, Context, Sizes
 from .cost import measure_cost
@@ -83,7 +84,10 @@ def open_context(
         subject = replace(subject, groups={group: find_group(group)})
     chosen = subject.groups[group or next(iter(subject.groups))]
     train, test = (open_data(experiment, split) for split in ("train", "test"))
-    return Context(subject, train, test, chosen, _sizes(sizes), seed)
+    foreign = [PurePath(data).name or "images"] if data not in (None, encoder.experiment.data) else []
+    foreign += [chosen.name] if chosen.name != encoder.experiment.group[0] else []
+    home = None if isinstance(run, Encoder) or foreign or run in shipped_models() else Path(run)
+    return Context(subject, train, test, chosen, _sizes(sizes), seed, folder=home, aside="-".join(foreign))
 
 
 def open_encoder_context(
@@ -99,7 +103,7 @@ def open_encoder_context(
     """The context of an encoder of your own, `mypkg.module:build`, on any images and group."""
     chosen = find_group(group)
     train, test = (open_images(data, split, image_size=image_size, channels=channels) for split in ("train", "test"))
-    subject = load_subject(spec, chosen, test[0].unsqueeze(0).expand(2, -1, -1, -1))
+    subject = load_subject(spec, chosen, test.sample(1, seed).expand(2, -1, -1, -1))
     return Context(subject, train, test, chosen, _sizes(sizes), seed)
 
 
@@ -116,7 +120,8 @@ def evaluate(
 ) -> dict[str, Result]:
     """The results of all evaluations, or of `only` some, by name; those of a run are written to RUN/results.
 
-    What the folder holds already is kept if it was measured on the same weights, images and sizes, unless `force`.
+    Results of other images than the run's own go to a folder inside, named after them. What the folder holds already is
+    kept if it was measured on the same weights, images and sizes, unless `force`.
     Of several groups the first has the plain names, the others NAME-GROUP. What cannot be measured is left out.
     """
     known = {**EVALUATIONS, **ON_REQUEST}
@@ -125,9 +130,8 @@ def evaluate(
         raise ValueError(f"no evaluation {', '.join(unknown)}; there are {', '.join(known)}")
     context = run if isinstance(run, Context) else open_context(run, data=data, sizes=sizes, seed=seed)
     if out is None and not isinstance(run, Encoder | Context):
-        out = Path(run) / "results"
+        out = results_folder(run, context)
     folder = None if out is None else Path(out)
-    context = replace(context, folder=None if folder is None else folder.parent)
     jobs = _jobs(context, list(EVALUATIONS) if only is None else [name for name in known if name in only])
     results: dict[str, Result] = {}
     with Bars(len(jobs), show=progress) as bars:
@@ -148,6 +152,11 @@ def evaluate(
                 bars.end()
             results[name] = found
     return results
+
+
+def results_folder(run: str | os.PathLike[str], context: Context) -> Path:
+    """Where the results of a run go: what is not its own does not replace what is."""
+    return Path(run) / "results" / context.aside
 
 
 def flatten(results: Mapping[str, Result]) -> dict[str, float]:

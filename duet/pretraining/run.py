@@ -71,6 +71,7 @@ def pretrain(
         _begin(run, experiment, images)
     trainer.fit(module, ckpt_path=keeper.checkpoint if keeper.checkpoint.exists() else None)
     if trainer.is_global_zero:
+        _list_skipped(run, images)
         save(_finish(module, experiment, images), run / "model")
     trainer.strategy.barrier()
     return run
@@ -92,6 +93,10 @@ def _begin(run: Path, experiment: Experiment, images: Images) -> None:
     partial = run / "config.yaml.partial"
     partial.write_text(dump(experiment))
     os.replace(partial, run / "config.yaml")
+    _list_skipped(run, images)
+
+
+def _list_skipped(run: Path, images: Images) -> None:
     if images.skipped:
         (run / "skipped.txt").write_text("\n".join(images.skipped) + "\n")
 
@@ -102,12 +107,12 @@ def _finish(module: Pretraining, experiment: Experiment, images: Images) -> Enco
         module.method.backbone,
         module.method.layout,
         experiment,
-        (images[0].shape[1], images[0].shape[2]),
+        (images.shape[1], images.shape[2]),
         module.head,
         classes=None if images.classes is None else tuple(images.classes),
     )
     if experiment.action_pairs:
-        pixels = torch.cat([images[i][None] for i in range(min(len(images), experiment.action_pairs))])
+        pixels = images.sample(experiment.action_pairs, experiment.seed)
         for group in groups(experiment):
             action = fit_action(encoder.features, pixels, group, experiment.action_pairs, experiment.seed)
             encoder.actions[group.name] = action.float()  # fitted in double, kept as the features are

@@ -82,9 +82,11 @@ class Representation:
             return self._with(shift(self.flat, self.layout, self.find(axis), by))
         if action != "fitted":
             raise ValueError(f"action must be 'prescribed' or 'fitted', not {action!r}")
+        known = ", ".join(self.fitted) or "none"
+        if axis is None and len(self.fitted) > 1:
+            raise ValueError(f"say which axis; this model has fitted actions of {known}")
         name = axis.name if isinstance(axis, Axis) else axis or next(iter(self.fitted), "")
         if name not in self.fitted:
-            known = ", ".join(self.fitted) or "none"
             raise ValueError(f"no fitted action of {name!r}; this model has {known}")
         steps = torch.as_tensor(by, dtype=self.flat.dtype, device=self.flat.device).expand(len(self.flat))
         return self._with(self.fitted[name](self.flat, steps))

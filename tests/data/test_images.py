@@ -243,3 +243,25 @@ def test_channels_and_size_are_options(image_folder):
 def test_impossible_options_are_refused(image_folder, options, line):
     with pytest.raises(DataError, match=line):
         open_images(image_folder, **options)
+
+
+def test_a_draw_is_a_seeded_choice_without_replacement(image_folder):
+    images = open_images(image_folder, "all")
+    drawn = images.sample(20, seed=3)
+    assert len(drawn.flatten(1).unique(dim=0)) == len(drawn) == 20
+    assert torch.equal(drawn, images.sample(20, seed=3))
+    assert not torch.equal(drawn, images.sample(20, seed=4))
+    assert len(images.sample(100, seed=0)) == 30
+    streamed = open_images(image_folder, "all", storage="stream", workers=0)
+    assert torch.equal(streamed.sample(20, seed=3), drawn)
+
+
+def test_other_images_have_another_fingerprint(image_folder):
+    def fingerprint(**options):
+        return open_images(image_folder, **{"split": "all", "workers": 0, **options}).fingerprint()
+
+    assert fingerprint() == fingerprint(storage="stream")
+    others = [fingerprint(split="train"), fingerprint(image_size=4), fingerprint(channels=1), fingerprint(subset=9)]
+    before = fingerprint()
+    (image_folder / "bee" / "3.png").write_bytes((image_folder / "ant" / "0.png").read_bytes())
+    assert len({before, fingerprint(), *others}) == 6

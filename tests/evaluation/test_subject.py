@@ -79,6 +79,7 @@ def test_what_are_no_features_is_refused(bad):
 def test_an_encoder_by_name(tmp_path, monkeypatch):
     (tmp_path / "mine_for_a_test.py").write_text(
         "import torch\ndef build():\n    return torch.nn.Flatten()\nnumber = 3\n"
+        "def nothing():\n    return None\ndef greedy(width):\n    return torch.nn.Flatten()\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
     subject = load_subject("mine_for_a_test:build", "rot4", torch.zeros(2, 1, 4, 4))
@@ -88,6 +89,8 @@ def test_an_encoder_by_name(tmp_path, monkeypatch):
         ("mine_for_a_test", "module:function"),
         ("no_such_module_at_all:build", "cannot import"),
         ("mine_for_a_test:number", "no function 'number'"),
+        ("mine_for_a_test:nothing", "not a NoneType"),
+        ("mine_for_a_test:greedy", "without arguments"),
     ):
         with pytest.raises(ValueError, match=reason):
             load_subject(spec, "rot4", torch.zeros(2, 1, 4, 4))

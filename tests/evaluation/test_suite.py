@@ -6,11 +6,17 @@ import numpy as np
 import pytest
 import torch
 
+from duet.data import MemoryImages
 from duet.evaluation import EVALUATIONS, Inapplicable, Result, Subject, as_subject, evaluate, flatten, suite, table
 from duet.groups import find_group
-from duet.representation import Axis, Concatenated, Gaussian
+from duet.representation import Axis, Concatenated, FittedAction, Gaussian
 
 from .conftest import make_context, tinted
+
+
+def inverted(images):
+    """Other images under the same name, as many and as large."""
+    return MemoryImages(images.name, images.split, 1 - images.tensors()[0], images.labels)
 
 
 def test_all_evaluations_have_results_of_their_names(perfect, tmp_path):
@@ -28,7 +34,7 @@ def test_no_image_is_seen_twice(perfect):
     context, counter = perfect
     evaluate(context, [name for name in EVALUATIONS if name != "generation"], progress=False)
     # Features of all 80 images; the sweep of 12 at 16 elements and the identity; 64 of the probe; 2 x 300 for the
-    # fitted action, which this subject does not bring; 12 images of noise.
+    # fitted action; 12 images of noise.
     assert counter.images == 80 + 17 * 12 + 64 + 600 + 12
 
 
@@ -47,6 +53,8 @@ def test_what_is_there_is_kept(perfect, tmp_path):
     "change",
     [
         lambda c: replace(c, seed=1, _cache={}),
+        lambda c: replace(c, test=inverted(c.test), _cache={}),
+        lambda c: replace(c, train=inverted(c.train), _cache={}),
         lambda c: replace(c, sizes=replace(c.sizes, images=10), _cache={}),
         lambda c: replace(c, subject=replace(c.subject, digest="other weights"), _cache={}),
         lambda c: replace(c, subject=replace(c.subject, digest=None), _cache={}),
@@ -156,6 +164,36 @@ def test_a_run_on_disk_is_evaluated_in_its_folder(tmp_path):
     assert str(tmp_path) not in (tmp_path / "results" / "equivariance.json").read_text()
     other = suite.open_context(tmp_path, group="rot4", sizes=sizes)
     assert other.group.name == "rot4"
+
+
+def test_what_is_not_the_runs_own_replaces_nothing(tmp_path, monkeypatch):
+    from duet.artifact import save
+
+    from .test_subject import trained
+
+    save(trained(), tmp_path / "run" / "model")
+    save(trained(), tmp_path / "other" / "model")
+    sizes = replace(suite.SIZES["demo"], images=8, sweep=8, probe=64, pairs=64, decoder_steps=1)
+    for folder, own in (("run", {}), ("run", {"group": "rot4"}), ("other", {})):
+        context = suite.open_context(tmp_path / folder, sizes=sizes, **own)
+        evaluate(
+            context, ["generation"], out=suite.results_folder(tmp_path / "run", context), force=True, progress=False
+        )
+    kept = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*/decoders/*")}
+    assert kept == {"run/model/decoders/rot360.safetensors", "other/model/decoders/rot360.safetensors"}
+    assert (tmp_path / "run" / "results" / "rot4" / "generation.json").exists()
+    monkeypatch.chdir(tmp_path)
+    evaluate(suite.open_context(trained(), sizes=sizes), ["generation"], out="loose", progress=False)
+    assert sorted(path.name for path in (tmp_path / "loose").iterdir()) == ["generation.json", "generation.npz"]
+    assert not (tmp_path / "decoders").exists()
+
+
+def test_every_subject_gets_an_action_of_its_own_training_images(perfect):
+    context, _ = perfect
+    idle = FittedAction.fit(torch.randn(4, 24), torch.randn(4, 24), torch.rand(4), cyclic=False, order=0)
+    brings = replace(context, subject=replace(context.subject, actions={"brightness": idle}), _cache={})
+    names = ["equivariance", "retrieval"]
+    assert flatten(evaluate(brings, names, progress=False)) == flatten(evaluate(context, names, progress=False))
 
 
 def test_a_user_encoder_on_a_named_set(tmp_path, monkeypatch):

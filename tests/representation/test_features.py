@@ -63,6 +63,14 @@ def test_features_come_as_numpy_in_any_precision():
     assert rep.to(torch.float64).numpy().dtype == np.float64
 
 
+def test_of_several_fitted_actions_one_is_named():
+    rep = make()
+    several = Representation(rep.flat, rep.layout, {**rep.fitted, "more": rep.fitted["odd/name"]})
+    with pytest.raises(ValueError, match="say which axis; this model has fitted actions of odd/name, more"):
+        several.shift(by=0.1, action="fitted")
+    assert torch.equal(several.shift("more", by=0.1, action="fitted").flat, rep.shift(by=0.1, action="fitted").flat)
+
+
 @pytest.mark.parametrize("layout", [Flat(5), Table(4, ANGLE), Concatenated(2, [ANGLE, LIGHT])])
 def test_a_saved_representation_comes_back_whole(layout, tmp_path):
     rep = make(layout, relative=True)

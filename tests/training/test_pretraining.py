@@ -207,6 +207,10 @@ def test_unlabelled_images_have_no_head(tmp_path, tiny):
     run = pretrain(tiny(epochs=1, data=str(folder), subset=None), tmp_path / "run", quiet=True)
     assert duet.load(run).head is None
     assert "broken" in (run / "skipped.txt").read_text()
+    streamed = tiny(epochs=1, data=str(folder), subset=None, storage="stream", normalize=False)
+    run = pretrain(streamed, tmp_path / "streamed", quiet=True)
+    assert set(duet.load(run).actions) == {"rot360"}
+    assert "broken" in (run / "skipped.txt").read_text()
 
 
 def test_a_batch_larger_than_the_data_is_refused(tmp_path, tiny):
