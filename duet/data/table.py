@@ -1,8 +1,11 @@
 """Parquet files and `datasets.Dataset`: tables with an image column and, perhaps, labels."""
 
+import logging
 import re
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -18,17 +21,26 @@ from .error import DataError
 from .folder import SPLIT_NAMES
 from .source import Source, Splits
 
+log = logging.getLogger(__name__)
+
 IMAGE_NAMES = ("image", "img", "images", "picture", "photo", "jpg", "png", "bytes", "pixels", "path", "file_name")
+WORDS = ("string", "large_string")
 LABEL_NAMES = ("label", "labels", "fine_label", "class", "target", "category")
 # Below this, tables are read straight into memory; above, `datasets` maps a copy of them from its cache.
 IN_MEMORY_BYTES = 2**30
+# Whole numbers up to here are labels as they stand; larger ones are numbered anew.
+MOST_UNNAMED = 100_000
 
 
 class Rows:
     """The image column of a table."""
 
-    def __init__(self, dataset: datasets.Dataset, column: str, root: Path | None) -> None:
-        self._dataset, self._column, self._root = dataset, column, root
+    def __init__(self, dataset: datasets.Dataset, column: str, files: Sequence[Path] = ()) -> None:
+        self._dataset, self._column = dataset, column
+        self._roots = [file.parent for file in files]
+        # A path is relative to the folder of its own file: rows before each file's end are its own.
+        several = len(set(self._roots)) > 1
+        self._ends = list(accumulate(pq.read_metadata(file).num_rows for file in files)) if several else []
 
     def __len__(self) -> int:
         return len(self._dataset)
@@ -46,16 +58,20 @@ class Rows:
             return np.asarray(value)
         if path is None:
             raise Unreadable("neither bytes nor a path")
-        return self._local(path)
+        return self._local(path, index)
 
-    def _local(self, path: str) -> Path:
+    def _local(self, path: str, index: int) -> Path:
         """A file named by a table: never fetched, and for a parquet file never outside its folder."""
         if "://" in path:
             raise Unreadable("a link, not an image: store the bytes in the table")
-        if self._root is None:
+        if not self._roots:
             return Path(path)
-        inside = (self._root / path).resolve()
-        if not inside.is_relative_to(self._root.resolve()):
+        root = self._roots[bisect_right(self._ends, index)]
+        try:
+            inside = (root / path).resolve()
+        except (OSError, RuntimeError, ValueError) as error:  # such as a name with a zero byte, or a loop of links
+            raise Unreadable(f"not a path: {_first_line(error)}") from None
+        if not inside.is_relative_to(root.resolve()):
             raise Unreadable("a path outside the parquet file's folder")
         return inside
 
@@ -70,7 +86,11 @@ def open_parquet(files: Sequence[Path], name: str, image: str | None = None, lab
     of_file = {file: _split_name(file) for file in sorted(files)}
     grouped: dict[str, list[Path]] = {}
     for file, split in of_file.items():
-        grouped.setdefault("all" if split is None or None in of_file.values() else split, []).append(file)
+        if split is None and any(of_file.values()):
+            # Mixed in, it would carry test images into training.
+            log.warning("%s: %s is left out: the other files tell train from test by their names", name, file.name)
+        else:
+            grouped.setdefault(split or "all", []).append(file)
     if len(grouped) == 1:
         # Files of one split are all there is: their held-out part is the test.
         grouped = {"all": next(iter(grouped.values()))}
@@ -88,7 +108,7 @@ def open_dataset(dataset: Any, name: str = "the dataset", image: str | None = No
     parts: dict[str, datasets.Dataset] = dataset
     vocabulary = partial(_dataset_words, list(parts.values()))
     return {
-        SPLIT_NAMES.get(split, split): partial(_from_dataset, part, part.features, name, None, image, label, vocabulary)
+        SPLIT_NAMES.get(split, split): partial(_from_dataset, part, part.features, name, (), image, label, vocabulary)
         for split, part in parts.items()
     }
 
@@ -101,7 +121,7 @@ def _split_name(file: Path) -> str | None:
     return None
 
 
-Vocabulary = Callable[[str], Iterable[str | None]]
+Vocabulary = Callable[[str], Iterable[Any]]  # every value of a column, over all splits
 
 
 def _read_parquet(files: list[Path], name: str, image: str | None, label: str | None, vocabulary: Vocabulary) -> Source:
@@ -120,7 +140,7 @@ def _read_parquet(files: list[Path], name: str, image: str | None, label: str | 
         raise
     except Exception as error:  # pyarrow and datasets raise a dozen kinds for a damaged file.
         raise DataError(f"cannot read {name} as parquet: {_first_line(error)}") from error
-    return _from_dataset(dataset, features, name, files[0].parent, image, label, vocabulary)
+    return _from_dataset(dataset, features, name, files, image, label, vocabulary)
 
 
 def _plain(schema: Any) -> Any:
@@ -140,7 +160,7 @@ def _from_dataset(
     dataset: datasets.Dataset,
     features: datasets.Features,
     name: str,
-    root: Path | None,
+    files: Sequence[Path],
     image: str | None,
     label: str | None,
     vocabulary: Vocabulary,
@@ -156,7 +176,7 @@ def _from_dataset(
     dataset = dataset.select_columns([image])
     if isinstance(dataset.features[image], datasets.Image):
         dataset = dataset.cast_column(image, datasets.Image(decode=False))
-    return Source(Rows(dataset, image, root), labels, classes)
+    return Source(Rows(dataset, image, files), labels, classes)
 
 
 def _labels(
@@ -165,15 +185,25 @@ def _labels(
     values = dataset.select_columns([column]).with_format("arrow")[:].column(0)
     if isinstance(feature, datasets.ClassLabel):
         classes = tuple(feature.names) if feature.names else None
-    elif feature.dtype in ("string", "large_string"):
+    elif feature.dtype in WORDS:
         # Names are numbered over all splits, so that a number means the same class in each.
         classes = tuple(sorted({word for word in vocabulary(column) if word is not None}))
         number = {word: index for index, word in enumerate(classes)}
         return torch.tensor([number.get(word, -1) for word in values.to_pylist()]), classes
     else:
         classes = None
-    numbers = values.cast(pa.int64()).fill_null(-1).to_numpy()
-    return torch.from_numpy(np.array(numbers, dtype=np.int64)).clamp(min=-1), classes
+    labels = torch.from_numpy(np.array(values.cast(pa.int64()).fill_null(-1).to_numpy(), dtype=np.int64)).clamp(min=-1)
+    if classes is not None:
+        beyond = labels >= len(classes)
+        if beyond.any():
+            log.warning("%d labels beyond the %d classes count as none", int(beyond.sum()), len(classes))
+        return labels.masked_fill(beyond, -1), classes
+    if len(labels) and int(labels.max()) >= MOST_UNNAMED:
+        # Numbers like these are ids: as classes they would make a head of that many outputs.
+        known = torch.tensor(sorted({int(v) for v in vocabulary(column) if v is not None and v >= 0}))
+        numbered = torch.searchsorted(known, labels.clamp(min=0))
+        return numbered.masked_fill(labels < 0, -1), tuple(str(number) for number in known.tolist())
+    return labels, None
 
 
 def _image_column(features: datasets.Features, name: str, wanted: str | None) -> str:
@@ -186,7 +216,7 @@ def _image_column(features: datasets.Features, name: str, wanted: str | None) ->
         dtype = getattr(feature, "dtype", None)
         if dtype in ("binary", "large_binary"):
             return 2
-        if column in IMAGE_NAMES and (isinstance(feature, (datasets.Array2D, datasets.Array3D)) or dtype == "string"):
+        if column in IMAGE_NAMES and (isinstance(feature, (datasets.Array2D, datasets.Array3D)) or dtype in WORDS):
             return 3
         return None
 

@@ -193,3 +193,50 @@ def test_what_cannot_be_indexed_is_refused(source):
 def test_an_image_column_is_preferred_to_a_thumbnail():
     dataset = make_dataset(2).add_column("thumbnail", [b"x", b"y"])
     assert values(open_images(dataset, "all")) == [0, 1]
+
+
+def test_a_path_is_relative_to_the_folder_of_its_own_file(tmp_path):
+    for number, folder in enumerate("ab"):
+        (tmp_path / folder).mkdir()
+        for i in range(3):
+            (tmp_path / folder / f"{i}.png").write_bytes(solid(100 * number + i))
+        columns = {"path": pa.array([f"{i}.png" for i in range(3)], pa.large_string()), "label": [number] * 3}
+        pq.write_table(pa.table(columns), tmp_path / folder / "part.parquet")
+    images = open_images(str(tmp_path / "*" / "part.parquet"), "all")
+    assert values(images) == [0, 1, 2, 100, 101, 102]
+    assert images.labels.tolist() == [0, 0, 0, 1, 1, 1]
+
+
+def test_a_path_that_is_none_is_left_out(tmp_path):
+    (tmp_path / "0.png").write_bytes(solid(7))
+    pq.write_table(pa.table({"path": ["0.png", "a\0b.png"]}), tmp_path / "x.parquet")
+    images = open_images(tmp_path / "x.parquet", "all")
+    assert values(images) == [7]
+    assert "not a path" in images.skipped[0]
+
+
+def test_a_file_that_tells_no_split_stays_out_of_those_that_do(tmp_path, caplog):
+    (tmp_path / "set").mkdir()
+    for first, name in ((10, "train"), (200, "test"), (100, "extra")):
+        write(tmp_path / "set" / f"{name}.parquet", count=5, first=first)
+    assert values(open_images(str(tmp_path / "set" / "*.parquet"), "train")) == [10, 11, 12, 13, 14]
+    assert values(open_images(str(tmp_path / "set" / "*.parquet"), "test")) == [200, 201, 202, 203, 204]
+    assert "extra.parquet is left out" in caplog.text
+
+
+def test_labels_beyond_the_classes_count_as_none(tmp_path, caplog):
+    features = datasets.Features({"image": datasets.Image(), "label": datasets.ClassLabel(names=["ant", "bee"])})
+    schema = features.arrow_schema
+    rows = {"image": [{"bytes": solid(i), "path": None} for i in range(3)], "label": [1, 5, 0]}
+    pq.write_table(pa.table(rows, schema=schema), tmp_path / "x.parquet")
+    assert open_images(tmp_path / "x.parquet", "all").labels.tolist() == [1, -1, 0]
+    assert "1 labels beyond the 2 classes" in caplog.text
+
+
+def test_ids_are_numbered_alike_in_every_split(tmp_path):
+    write(tmp_path / "train.parquet", count=3, label=[10**9, 10**9 + 7, -1])
+    write(tmp_path / "test.parquet", count=2, label=[10**9 + 7, 10**9 + 1])
+    train, test = (open_images(str(tmp_path / "*.parquet"), split) for split in ("train", "test"))
+    assert train.labels.tolist() == [0, 2, -1]
+    assert test.labels.tolist() == [2, 1]
+    assert train.classes == test.classes == ("1000000000", "1000000001", "1000000007")
