@@ -8,10 +8,13 @@ import logging
 import os
 import sys
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from .allocator import keep_freed_memory
 from .commands import add_model_commands
+
+if TYPE_CHECKING:
+    from .experiment import Experiment
 
 SECTIONS = {
     "what is trained": ("method", "group", "data"),
@@ -141,7 +144,11 @@ def _train(args: argparse.Namespace) -> int:
         return 0
     from .pretraining import Stopped, pretrain
 
-    run = _folder(args.out, experiment.name)
+    started = int(os.environ.get("WORLD_SIZE", 1))
+    if started > 1 and started != experiment.devices * experiment.nodes:
+        asked = f"--devices {experiment.devices} --nodes {experiment.nodes}"
+        raise ValueError(f"{started} processes were started, for {asked}; give the devices of a machine and the nodes")
+    run = _folder(args.out, experiment)
     try:
         pretrain(experiment, run, **options)
     except Stopped as stopped:
@@ -165,13 +172,14 @@ def _resume(run: Path, options: dict[str, Any]) -> int:
     return 0
 
 
-def _folder(out: Path | None, name: str) -> Path:
+def _folder(out: Path | None, experiment: Experiment) -> Path:
     """The run's folder, chosen once for all processes of a run."""
     if rank() > 0 and "DUET_RUN" in os.environ:
         return Path(os.environ["DUET_RUN"])
-    if out is None and ("RANK" in os.environ or int(os.environ.get("SLURM_NTASKS", 1)) > 1):
+    outside = "RANK" in os.environ or int(os.environ.get("SLURM_NTASKS", 1)) > 1 or experiment.nodes > 1
+    if out is None and outside:
         raise ValueError("processes that are started from outside need --out, so that all of them use one folder")
-    run = out or _free(Path("runs") / name)
+    run = out or _free(Path("runs") / experiment.name)
     if rank() == 0 and (run / "config.yaml").exists():
         raise ValueError(f"{run} holds a run already; go on with --resume {run}, or choose another --out")
     # Lightning starts further processes with this environment and the same command line.
@@ -180,8 +188,9 @@ def _folder(out: Path | None, name: str) -> Path:
 
 
 def rank() -> int:
-    """The rank of this process, as torchrun, SLURM or Lightning tell it."""
-    return int(os.environ.get("RANK") or os.environ.get("SLURM_PROCID") or os.environ.get("LOCAL_RANK") or 0)
+    """The rank of this process, as torchrun or SLURM tell it; from Lightning's own signs, 0 for the first alone."""
+    told = os.environ.get("RANK") or os.environ.get("SLURM_PROCID")
+    return int(told) if told else sum(int(os.environ.get(name, 0)) for name in ("NODE_RANK", "LOCAL_RANK"))
 
 
 def _say_done(run: Path) -> None:

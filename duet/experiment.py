@@ -303,7 +303,7 @@ def _typed(key: str, value: Any, hint: Any) -> Any:
             return int(float(value))
         if kind is bool and str(value).lower() in ("true", "false", "yes", "no"):
             return str(value).lower() in ("true", "yes")
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):  # the last of int(inf)
         pass
     raise ValueError(f"{key} must be {_NAMES[kind]}; it is {value!r}")
 

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from duet.cli import main
+from duet.cli import main, rank
 
 
 def run(capsys, *arguments):
@@ -35,6 +35,13 @@ def run(capsys, *arguments):
         (["train", "--preset", "demo", "--batch-size", "100000"], "batch"),
         (["train", "--preset", "demo", "--encoder", "smal"], "nearest: small"),
         (["train", "--epochs"], "expected one argument"),
+        (["train", "--preset", "demo", "--epochs", "inf"], "epochs must be a whole number"),
+        (["train", "--preset", "demo", "--sigma", "1e200"], "sigma must be positive, from 1e-6 to 1e6"),
+        (["train", "--preset", "demo", "--sigma", "1e-200"], "sigma must be positive, from 1e-6 to 1e6"),
+        (["train", "--preset", "demo", "--checkpoint-every", "0"], "starts at 1"),
+        (["train", "--preset", "demo", "--strategy", "deepspeed"], "Lightning cannot train so"),
+        (["train", "--preset", "demo", "--nodes", "2"], "need --out"),
+        (["explore", "digits-rot360", "--port", "99999"], "1 to 65535"),
         (["tran"], "invalid choice"),
         ([], "required"),
     ],
@@ -46,6 +53,26 @@ def test_a_mistake_is_one_line_and_code_two(capsys, tmp_path, monkeypatch, argum
     line = [text for text in err.splitlines() if text.startswith("duet")][-1]
     assert message in line
     assert "Traceback" not in err
+
+
+def test_processes_from_outside_are_as_many_as_asked_for(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setenv("RANK", "1")
+    code, _, err = run(capsys, "train", "--preset", "demo", "--out", "run")
+    assert code == 2
+    assert "2 processes were started, for --devices 1 --nodes 1" in err
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_second_machine_is_not_the_first(monkeypatch):
+    for name in ("RANK", "SLURM_PROCID", "LOCAL_RANK", "NODE_RANK"):
+        monkeypatch.delenv(name, raising=False)
+    assert rank() == 0
+    monkeypatch.setenv("NODE_RANK", "1")
+    assert rank() > 0
+    monkeypatch.setenv("RANK", "0")
+    assert rank() == 0
 
 
 def test_print_config_is_a_config(capsys, tmp_path):

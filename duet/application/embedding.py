@@ -17,7 +17,7 @@ def embed_files(images: Sequence[str | os.PathLike[str]], output: Path, encoder:
 
     Files are read, embedded and written a batch at a time, so that their number does not matter.
     """
-    axes = encoder.layout.axes
+    axes = [axis for axis in encoder.layout.axes if axis.readable]
     taken = {"path", "features"} & {axis.name for axis in axes}
     if taken:
         raise ValueError(f"a group of this model is called {taken.pop()!r}, which is the name of another column")

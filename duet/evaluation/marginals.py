@@ -30,6 +30,8 @@ def measure_ambiguity(context: Context) -> Result:
     """The averaged marginal of untouched test images, its modes, and one index in [0, 1] with a sentence of advice."""
     subject, group = context.subject, context.group
     axis = subject.needs_axis(group)
+    if not axis.readable:
+        raise Inapplicable(f"{axis.bins} bins on a circle cannot tell g from its mirror image")
     if subject.relative:
         raise Inapplicable("a relative reference has no upright that untouched images could be compared with")
     masses = subject.layout.group_logits(context.test_features.z, axis).softmax(1).double()

@@ -126,9 +126,9 @@ def _variants(group: Group) -> Iterator[tuple[Group, str]]:
 
 
 def _read_out(context: Context, sweep: Sweep) -> tuple[dict[str, float], dict[str, Array]]:
-    """DUET's own reading, without any head; nothing where the features have no columns for the group."""
+    """DUET's own reading, without any head; nothing where the features have no columns for the group, or too few."""
     axis, group = context.subject.axis(sweep.group), sweep.group
-    if axis is None:
+    if axis is None or not axis.readable:
         return {}, {}
     n, images, dim = sweep.z.shape
     layout = context.subject.layout

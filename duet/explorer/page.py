@@ -20,6 +20,8 @@ ASIDE = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
 
 def explore(run: str | os.PathLike[str], port: int | None = None, browser: bool = True) -> None:
     """Serve the page of a trained run on this machine until it is interrupted."""
+    if port is not None and not 0 < port < 2**16:
+        raise ValueError(f"ports are 1 to 65535, not {port}")
     gradio = import_gradio()
     explorer = open_explorer(run)
     with tempfile.TemporaryDirectory(prefix="duet-explore-") as folder:

@@ -247,14 +247,14 @@ def _in_order(names: str | Group | Sequence[str | Group]) -> list[Group]:
 
 
 def _change(images: Tensor, group: Group, g: Tensor, generator: torch.Generator, overwrite: bool) -> Tensor:
-    """Apply one pixel stage; where most samples keep the identity, only the others are touched."""
+    """Apply one pixel stage; samples that keep the identity are not touched, whatever shares the batch with them."""
     if not overwrite:
         return group.transform(images, g, generator)
     if images.device.type == "cpu":
         chosen = (g != group.identity).nonzero().squeeze(1)
         if len(chosen) == 0:
             return images
-        if len(chosen) <= 0.6 * len(g):
+        if len(chosen) < len(g):
             return images.index_copy_(0, chosen, group.transform_(images.index_select(0, chosen), g[chosen], generator))
     return group.transform_(images, g, generator)
 

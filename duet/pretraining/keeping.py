@@ -50,6 +50,8 @@ class Keeper(Callback):
     """Watches the terms, writes metrics.csv and checkpoints, and stops when asked to."""
 
     def __init__(self, run: Path, every: int | None = None, seconds: float = 10.0) -> None:
+        if every is not None and every < 1:
+            raise ValueError(f"--checkpoint-every counts steps and starts at 1; it is {every}")
         self.run, self.every, self.seconds = run, every, seconds
         self.checkpoint = run / "checkpoints" / "last.safetensors"
         self.saved = time.monotonic()

@@ -112,11 +112,19 @@ class Pretraining(L.LightningModule):
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Remember how many batches are done."""
+        """Remember how many batches are done, and of what images."""
         checkpoint["batches"] = self.trainer.fit_loop.epoch_loop.batch_progress.current.ready
+        checkpoint["images"] = [len(self.images), self.images.num_classes]
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Start after the batches that are done."""
+        """Start after the batches that are done, if the images are still the same."""
+        now = [len(self.images), self.images.num_classes]
+        if checkpoint.get("images", now) != now:
+            images, classes = checkpoint["images"]
+            raise ValueError(
+                f"this run began with {images} images of {classes} classes, and now there are {now[0]} of {now[1]}; "
+                "restore them, or begin a new run"
+            )
         self._start = int(checkpoint["batches"])
 
     def on_train_start(self) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import lightning as L
 import torch
+from lightning.fabric.utilities.exceptions import MisconfigurationException
 
 from ..actions import fit_action
 from ..artifact import Encoder, save
@@ -38,6 +39,8 @@ def pretrain(
         logging.getLogger(noisy).setLevel(logging.ERROR)
     warnings.filterwarnings("ignore", category=FutureWarning, module="lightning")
     warnings.filterwarnings("ignore", "`isinstance.treespec, LeafSpec.` is deprecated")
+    if experiment.devices > 1:
+        os.environ.setdefault("LOCAL_WORLD_SIZE", str(experiment.devices))  # processes share the cores of a machine
     images = images or open_data(experiment)
     torch.manual_seed(experiment.seed)
     method = build_method(experiment, backbone)
@@ -45,16 +48,18 @@ def pretrain(
     if experiment.normalize:
         method.backbone.normalise_by(*images.statistics())
     module = Pretraining(method, stack, experiment, images)
+    if experiment.precision == "64":
+        module.double()  # before a checkpoint is loaded into it: float32 would round the weights
     keeper = Keeper(run, checkpoint_every)
     if experiment.compile:
         method.backbone.compile()
     several = experiment.devices * experiment.nodes > 1
-    trainer = L.Trainer(
+    trainer = _trainer(
         accelerator="auto",
         devices=experiment.devices,
         num_nodes=experiment.nodes,
         strategy="ddp" if several and experiment.strategy == "auto" else experiment.strategy,
-        precision=PRECISION[experiment.precision],  # type: ignore[arg-type]
+        precision=PRECISION[experiment.precision],
         max_epochs=1,
         accumulate_grad_batches=experiment.accumulate,
         sync_batchnorm=experiment.sync_batchnorm,
@@ -69,12 +74,25 @@ def pretrain(
     )
     if trainer.is_global_zero:
         _begin(run, experiment, images)
-    trainer.fit(module, ckpt_path=keeper.checkpoint if keeper.checkpoint.exists() else None)
+    try:
+        trainer.fit(module, ckpt_path=keeper.checkpoint if keeper.checkpoint.exists() else None)
+    except RuntimeError as error:
+        if "loading state_dict" not in str(error):
+            raise
+        raise ValueError(f"{keeper.checkpoint} is of another model; was config.yaml changed since?") from None
     if trainer.is_global_zero:
         _list_skipped(run, images)
         save(_finish(module, experiment, images), run / "model")
     trainer.strategy.barrier()
     return run
+
+
+def _trainer(**options: Any) -> L.Trainer:
+    """Lightning's trainer; what it cannot do on this machine is an error of one line."""
+    try:
+        return L.Trainer(**options)
+    except MisconfigurationException as error:
+        raise ValueError(f"Lightning cannot train so: {' '.join(str(error).split())}") from None
 
 
 def resume(run: Path, **options: Any) -> bool:

@@ -25,6 +25,11 @@ class Axis:
         if self.bins < 2:
             raise ValueError(f"axis {self.name!r} needs at least 2 bins, not {self.bins}")
 
+    @property
+    def readable(self) -> bool:
+        """Whether g can be read off the columns: two on a circle cannot tell g from its mirror image."""
+        return self.bins > 2 or not self.target.cyclic
+
     def to_dict(self) -> dict[str, Any]:
         """Plain values from which `from_dict` makes an equal axis."""
         return {"name": self.name, "bins": self.bins, "target": self.target.to_dict()}

@@ -45,6 +45,9 @@ class Tabulated(Target):
     def difference_masses(self, delta: Tensor, bins: int) -> Tensor:
         raise NotImplementedError("differences are matched in training, not in an exported program")
 
+    def _widened(self, logits: Tensor) -> Tensor:
+        return logits
+
     def _fit(self, masses: Tensor) -> Tensor:
         return find_peak(masses, self.likelihood, self.points)
 

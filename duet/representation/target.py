@@ -73,6 +73,10 @@ class Target(ABC):
         """Plain numbers from which `target_from_dict` makes an equal target."""
         return {"kind": KINDS_BY_TYPE[type(self)], **asdict(self)}  # type: ignore[call-overload]
 
+    def _widened(self, logits: Tensor) -> Tensor:
+        """Group logits in the precision that `estimate` needs: a narrow target's masses use all digits of float64."""
+        return _double(logits)
+
     def _fit(self, masses: Tensor) -> Tensor:
         # A traced program holds the table's own recipe: a cache would put traced tensors into later eager calls.
         build = _table if torch.compiler.is_compiling() else _cached_table
@@ -88,7 +92,7 @@ class Gaussian(Target):
     cyclic: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        _check_positive(sigma=self.sigma)
+        _check_sigma(self.sigma)
 
     def _log_masses(self, g: Tensor, bins: int) -> Tensor:
         half = 0.5 / bins
@@ -119,10 +123,12 @@ class VonMises(Target):
     def __init__(self, sigma: float | None = None, kappa: float | None = None) -> None:
         if kappa is None:
             sigma = 0.2 if sigma is None else sigma
-            _check_positive(sigma=sigma)
+            _check_sigma(sigma)
             kappa = 1 / (2 * math.pi * sigma**2)
-        _check_positive(kappa=kappa)
+        if not (0 < kappa < math.inf):
+            raise ValueError(f"kappa must be positive and finite, not {kappa}")
         implied = 1 / math.sqrt(2 * math.pi * kappa)
+        _check_sigma(implied)
         if sigma is not None and not math.isclose(sigma, implied, rel_tol=1e-9):
             raise ValueError(f"sigma {sigma} and kappa {kappa} disagree (kappa gives sigma {implied:.6g}); give one")
         object.__setattr__(self, "sigma", implied if sigma is None else sigma)
@@ -176,10 +182,14 @@ def _barycentre(masses: Tensor, centres: Tensor) -> Tensor:
     return torch.atan2(y, x) / (2 * math.pi)
 
 
+MOST_POINTS = 2**15
+"""Of a grid: narrower targets than these points can follow are found to a grid step."""
+
+
 def _grid_points(target: Target) -> int:
     """Enough that the likelihood between neighbours is a polynomial: its features are as wide as the density."""
     width = target.sigma / math.sqrt(2 * math.pi) if target.cyclic else target.sigma  # in turns, 1 / (2 pi sqrt kappa)
-    return max(64, math.ceil(12 / width))
+    return min(max(64, math.ceil(12 / width)), MOST_POINTS)
 
 
 def _table(target: Target, bins: int, dtype: torch.dtype, device: torch.device) -> Tensor:
@@ -205,10 +215,10 @@ def _result_dtype(tensor: Tensor) -> torch.dtype:
     return torch.promote_types(tensor.dtype, torch.float32)
 
 
-def _check_positive(**values: float) -> None:
-    for name, value in values.items():
-        if not (0 < value < math.inf):
-            raise ValueError(f"{name} must be positive and finite, not {value}")
+def _check_sigma(sigma: float) -> None:
+    """Refuse what double precision cannot tell from a point, or from the uniform distribution."""
+    if not 1e-6 <= sigma <= 1e6:
+        raise ValueError(f"sigma must be positive, from 1e-6 to 1e6; it is {sigma:g}")
 
 
 def _check_bins(bins: int, least: int, circle: bool = False) -> None:

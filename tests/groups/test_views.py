@@ -60,6 +60,18 @@ def test_a_batch_equals_its_samples_one_by_one(name):
         assert (together[i] - alone[0]).abs().max() < 1e-5
 
 
+def test_a_view_does_not_depend_on_what_shares_its_batch():
+    images = torch.rand(40, 3, 8, 8, generator=seeded())
+    stack = Stack([Stage(GROUPS["hue"], 0.8)])
+    drawn = stack.draw(40, (8, 8), seeded(2))
+    together = stack.render(images, drawn).images
+    parts = [stack.render(images[i : i + 4], drawn[i : i + 4]).images for i in range(0, 40, 4)]
+    assert torch.equal(together, torch.cat(parts))
+    still = drawn.g[0] == GROUPS["hue"].identity
+    assert still.any()
+    assert torch.equal(together[still], images[still])
+
+
 def test_uint8_and_float_give_the_same_view():
     images = torch.randint(256, (8, 3, 16, 16), generator=seeded(), dtype=torch.uint8)
     stack = Stack.full("rot360")

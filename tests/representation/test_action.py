@@ -157,3 +157,31 @@ def test_actions_trace_into_one_graph(make):
             run = lambda z, g, action=action, name=name: action(z, layout, name, g)  # noqa: E731
             compiled = torch.compile(run, backend="eager", fullgraph=True)
             torch.testing.assert_close(compiled(z, g), run(z, g))
+
+
+@pytest.mark.parametrize(
+    ("target", "bins", "error"),
+    [
+        (VonMises(0.05), 4, 1e-5),
+        (Gaussian(0.05), 4, 1e-5),
+        (Gaussian(0.02), 8, 1e-5),
+        (VonMises(0.02), 8, 2e-3),
+        (Gaussian(0.1), 2, 1e-5),
+        (Gaussian(10.0), 8, 1e-3),
+    ],
+    ids=str,
+)
+def test_narrow_and_wide_targets_are_read_from_float32_features(target, bins, error):
+    layout = Table(3, Axis("a", bins, target))
+    g = torch.linspace(0.02, 0.98, 97)
+    z = torch.randn(97, layout.dim, generator=torch.Generator().manual_seed(0))
+    found = recover(act(z, layout, "a", g), layout, "a").g
+    assert found.dtype == torch.float32
+    assert (found - g).abs().max() < error
+
+
+@pytest.mark.parametrize("target", [VonMises(1e-6), VonMises(1e6), Gaussian(1e-6), Gaussian(1e6)], ids=str)
+def test_the_narrowest_and_the_widest_targets_are_numbers(target):
+    masses = target.masses(torch.linspace(0, 1, 5), 8)
+    assert torch.allclose(masses.sum(-1), torch.ones(5))
+    assert target.estimate(masses).g.isfinite().all()

@@ -65,11 +65,15 @@ class Killed(BaseException):
 
 
 @pytest.mark.parametrize(
-    ("every", "at", "accumulate"), [(1, 7, 1), (4, 6, 1), (4, 8, 1), (None, 3, 1), (3, 6, 2), (1, 8, 4)]
+    ("every", "at", "changes"),
+    [
+        *((1, 7, {}), (4, 6, {}), (4, 8, {}), (None, 3, {})),
+        *((3, 6, {"accumulate": 2}), (1, 8, {"accumulate": 4}), (4, 6, {"precision": "64"})),
+    ],
 )
-def test_a_run_cut_short_ends_with_the_same_files(tmp_path, tiny, monkeypatch, every, at, accumulate):
+def test_a_run_cut_short_ends_with_the_same_files(tmp_path, tiny, monkeypatch, every, at, changes):
     """Cut between two steps, in this process: batches, optimiser, schedule and metrics all go on."""
-    whole = pretrain(tiny(accumulate=accumulate), tmp_path / "whole", quiet=True, checkpoint_every=every)
+    whole = pretrain(tiny(**changes), tmp_path / "whole", quiet=True, checkpoint_every=every)
     real, count = Duet.draw_views, [0]
 
     def draw_views(self, *arguments):
@@ -81,11 +85,27 @@ def test_a_run_cut_short_ends_with_the_same_files(tmp_path, tiny, monkeypatch, e
     with monkeypatch.context() as patched:
         patched.setattr(Duet, "draw_views", draw_views)
         with pytest.raises(Killed):
-            pretrain(tiny(accumulate=accumulate), tmp_path / "cut", quiet=True, checkpoint_every=every)
+            pretrain(tiny(**changes), tmp_path / "cut", quiet=True, checkpoint_every=every)
     assert (tmp_path / "cut" / "checkpoints" / "last.safetensors").exists() == (every is not None and at > every)
     assert resume(tmp_path / "cut", quiet=True, checkpoint_every=every)
     assert contents(tmp_path / "cut") == contents(whole)
     assert resume(tmp_path / "cut", quiet=True) is False
+
+
+def test_a_run_is_not_resumed_on_other_images_or_as_another_model(tmp_path, tiny, monkeypatch):
+    with monkeypatch.context() as patched:
+        patched.setattr("duet.pretraining.run.save", lambda *_: (_ for _ in ()).throw(Killed))
+        with pytest.raises(Killed):
+            pretrain(tiny(epochs=1), tmp_path / "run", quiet=True)
+    config = (tmp_path / "run" / "config.yaml").read_text()
+    for old, new, line in (
+        ("subset: 160", "subset: 192", "began with 160 images of 10 classes, and now there are 192 of 10"),
+        ("encoder: small", "encoder: tiny", "another model; was config.yaml changed"),
+    ):
+        assert old in config
+        (tmp_path / "run" / "config.yaml").write_text(config.replace(old, new))
+        with pytest.raises(ValueError, match=line):
+            resume(tmp_path / "run", quiet=True)
 
 
 @pytest.mark.slow
