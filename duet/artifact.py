@@ -195,7 +195,9 @@ def _write(encoder: Encoder, folder: Path, experiment: Experiment) -> None:
         "num_classes": None if encoder.head is None else encoder.head.linear.out_features,
         "actions": sorted(encoder.actions),
     }
-    save_file({key: value.detach().cpu().contiguous() for key, value in tensors.items()}, folder / "model.safetensors")
+    # Copies, since safetensors refuses tensors that share memory, as tied weights do.
+    copies = {key: value.detach().to("cpu", copy=True).contiguous() for key, value in tensors.items()}
+    save_file(copies, folder / "model.safetensors")
     (folder / "model.safetensors").chmod(0o644)  # safetensors makes it private to the user
     (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")
 
@@ -218,9 +220,14 @@ def _read(folder: Path, backbone: Backbone | None) -> Encoder:
             head = OnlineHead(layout.dim, int(config["num_classes"]))
             head.load_state_dict(_part(tensors, "head."))
         actions = {str(n): FittedAction.from_state_dict(_part(tensors, f"action.{n}.")) for n in config["actions"]}
+        if any(len(action.mean) != layout.dim for action in actions.values()):
+            raise ValueError(f"an action of other features than the {layout.dim} of the layout")
+        strange = [axis.name for axis in layout.axes if axis.name not in experiment.group]
+        if strange:
+            raise ValueError(f"columns for {strange[0]!r}, which is not among its groups")
         size = (int(config["image_size"][0]), int(config["image_size"][1]))
         classes = tuple(str(name) for name in config["classes"]) if config["classes"] is not None else None
-    except (KeyError, TypeError, IndexError, RuntimeError, ValueError) as error:
+    except (KeyError, TypeError, IndexError, AttributeError, OverflowError, RuntimeError, ValueError) as error:
         reason = str(error).splitlines()[0]
         raise ValueError(f"{folder} does not hold a whole duet model: {reason}") from None
     return Encoder(backbone, layout, experiment, size, head, actions, classes)
@@ -233,7 +240,7 @@ def _config(folder: Path) -> dict[str, Any]:
         raise ValueError(f"no model in {folder}{hint}")
     try:
         config = json.loads(path.read_text())
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise ValueError(f"cannot read {path}: {error}") from None
     if not isinstance(config, dict) or not isinstance(config.get("experiment"), dict):
         raise ValueError(f"{path} is not the configuration of a duet model")

@@ -33,7 +33,7 @@ def read_checkpoint(path: Path) -> Any:
             tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
             plain = json.loads((file.metadata() or {})["state"])
         return _decode(plain, tensors)
-    except (OSError, SafetensorError, KeyError, ValueError, TypeError) as error:
+    except (OSError, SafetensorError, KeyError, ValueError, TypeError, RecursionError) as error:
         raise ValueError(f"cannot read the checkpoint {path}: {error}") from None
 
 

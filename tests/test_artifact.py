@@ -86,6 +86,11 @@ def damage(folder, **changes):
     (folder / "config.json").write_text(json.dumps(config))
 
 
+def rename_group(folder, name):
+    config = json.loads((folder / "config.json").read_text())
+    damage(folder, experiment={**config["experiment"], "group": [name], "channels": config["experiment"]["channels"]})
+
+
 @pytest.mark.parametrize(
     ("harm", "message"),
     [
@@ -97,6 +102,9 @@ def damage(folder, **changes):
         (lambda f: damage(f, experiment={"bins": "x"}), "whole number"),
         (lambda f: damage(f, layout={"kind": "round"}), "no layout"),
         (lambda f: damage(f, layout={}), "layout"),
+        (lambda f: damage(f, layout=None), "whole duet model"),
+        (lambda f: (f / "config.json").write_text("[" * 200_000), "cannot read"),
+        (lambda f: rename_group(f, "hue"), "columns for 'rot360', which is not among its groups"),
         (lambda f: damage(f, actions=["hue"]), "whole duet model"),
         (lambda f: damage(f, image_size=None), "whole duet model"),
         (lambda f: damage(f, num_classes=7), "whole duet model"),
@@ -116,6 +124,24 @@ def test_an_unfinished_run_says_how_to_finish(tmp_path):
     (tmp_path / "config.yaml").write_text("")
     with pytest.raises(ValueError, match="--resume"):
         load(tmp_path)
+
+
+def test_tied_weights_are_saved(tmp_path):
+    class Tied(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second = torch.nn.Linear(64, 64), torch.nn.Linear(64, 64)
+            self.second.weight = self.first.weight
+
+        def forward(self, images):
+            return self.second(self.first(images.flatten(1)))
+
+    experiment = Experiment(channels=1)
+    encoder = Encoder(wrap(Tied(), channels=1, width=64), build_layout(experiment, 64), experiment, (8, 8))
+    save(encoder, tmp_path / "m")
+    images = torch.rand(2, 1, 8, 8)
+    again = load(tmp_path / "m", backbone=wrap(Tied(), channels=1, width=64))
+    assert torch.equal(again.features(images), encoder.features(images))
 
 
 def test_a_backbone_of_your_own_is_given_at_loading(tmp_path):

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 FORMAT = 1
+LARGEST = 2**30  # bytes that the arrays of a result may take
 Array = NDArray[Any]
 
 
@@ -62,7 +63,7 @@ class Result:
         path = Path(path).with_suffix(".json")
         try:
             plain = json.loads(path.read_bytes())
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise ValueError(f"cannot read the result {path}: {_line(error)}") from None
         if not isinstance(plain, dict) or plain.get("format") != FORMAT:
             raise ValueError(f"{path} is not a result of this version of duet")
@@ -70,6 +71,9 @@ class Result:
             packed = path.with_suffix(".npz").read_bytes()
             if hashlib.sha256(packed).hexdigest() != plain["arrays_sha256"]:
                 raise ValueError("it is damaged, or of another evaluation than the JSON beside it")
+            with zipfile.ZipFile(io.BytesIO(packed)) as archive:
+                if sum(member.file_size for member in archive.infolist()) > LARGEST:
+                    raise ValueError(f"unpacked it would take more than {LARGEST // 2**20} MiB")
             with np.load(io.BytesIO(packed), allow_pickle=False) as file:
                 arrays = {key: file[key] for key in plain["arrays"]}
         except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:

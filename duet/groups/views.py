@@ -112,8 +112,9 @@ class Stack:
         size: int | tuple[int, int] | None = None,
     ) -> Stack:
         """The paper's RRC+1: a random crop and the named group (or groups), tracked, as likely as in the full stack."""
-        groups = _in_order(name)
-        crop = Stage(Scale(area), tracked=any(group.name == "scale" for group in groups))
+        groups = _in_order(name, area)
+        own = next((group for group in groups if group.name == "scale"), None)
+        crop = Stage(own or Scale(area), tracked=own is not None)
         extra = [Stage(g, _USUAL.get(g.name, 1.0), tracked=True) for g in groups if g.name != "scale"]
         return cls([crop, *extra], size)
 
@@ -125,10 +126,11 @@ class Stack:
         size: int | tuple[int, int] | None = None,
     ) -> Stack:
         """The full SimCLR stack of the paper's appendix, with every tracked group added that is not part of it."""
-        wanted = {group.name: group for group in _in_order(tracked)}
+        wanted = {group.name: group for group in _in_order(tracked, area)}
 
         def usual(group: Group, probability: float = 1.0) -> Stage:
-            return Stage(group, probability, tracked=wanted.pop(group.name, None) is not None)
+            own = wanted.pop(group.name, None)
+            return Stage(own or group, probability, tracked=own is not None)
 
         crop, flip = usual(Scale(area)), usual(GROUPS["hflip"])
         jitter = Jitter(tuple(usual(GROUPS[name]) for name in ("brightness", "contrast", "saturation", "hue")), 0.8)
@@ -239,9 +241,10 @@ class Stack:
 _USUAL = {"grayscale": 0.4, **dict.fromkeys(("brightness", "contrast", "saturation", "hue"), 0.8)}
 
 
-def _in_order(names: str | Group | Sequence[str | Group]) -> list[Group]:
-    """The groups of those names, in the order in which a stack applies them."""
+def _in_order(names: str | Group | Sequence[str | Group], area: tuple[float, float]) -> list[Group]:
+    """The groups of those names, in the order in which a stack applies them; the usual scale has `area`."""
     groups = [find_group(name) for name in ([names] if isinstance(names, str | Group) else names)]
+    groups = [Scale(area) if group is GROUPS["scale"] else group for group in groups]
     # A flip after a rotation would turn the angle's sign: flips come first, then other geometric groups, then colours.
     return sorted(groups, key=lambda g: 0 if isinstance(g, Flip) else 1 if isinstance(g, Geometric) else 2)
 

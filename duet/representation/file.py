@@ -47,20 +47,22 @@ def load_features(path: str | os.PathLike[str]) -> Features:
             tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 - not a dict
     except FileNotFoundError:
         raise ValueError(f"no representation {shown}: file not found") from None
-    except (OSError, SafetensorError, ValueError) as error:
+    except (OSError, SafetensorError, ValueError, RecursionError) as error:
         raise ValueError(f"cannot read the representation {shown}: {' '.join(str(error).split())}") from None
     if not isinstance(header, dict) or header.get("format") != FORMAT:
         raise ValueError(f"{shown} is not a representation of this version of duet")
     try:
         layout, flat = layout_from_dict(header["layout"]), tensors["flat"]
-        if flat.ndim != 2 or flat.shape[1] != layout.dim:
+        if flat.ndim != 2 or flat.shape[1] != layout.dim or not flat.is_floating_point():
             raise ValueError(f"features {tuple(flat.shape)} in a layout of {layout.dim}")
         fitted = {
             str(name): FittedAction.from_state_dict(_part(tensors, f"fitted.{number}."))
             for number, name in enumerate(header["fitted"])
         }
+        if any(len(action.mean) != layout.dim for action in fitted.values()):
+            raise ValueError(f"an action of other features than the {layout.dim} of the layout")
         return flat, layout, fitted, bool(header["relative"])
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
         raise ValueError(f"{shown} is not a whole representation: {error}") from None
 
 

@@ -35,8 +35,16 @@ class FittedAction(nn.Module):
 
     @classmethod
     def from_state_dict(cls, state: dict[str, Tensor]) -> "FittedAction":
-        """The action whose `state_dict` this is."""
-        return cls(**{name: state[name] for name in ("mean", "scale", "weight", "differences", "circle")})
+        """The action whose `state_dict` this is; refuses tensors that do not fit together."""
+        mean, scale, weight, differences, circle = (
+            state[name] for name in ("mean", "scale", "weight", "differences", "circle")
+        )
+        dim, terms = mean.numel(), weight.shape[0] if weight.ndim else 0
+        fits = mean.shape == scale.shape == (dim,) and weight.shape == (terms, dim + 1, dim) and terms > 0
+        fits = fits and differences.shape in ((0,), (terms,)) and circle.shape == () and circle.dtype == torch.bool
+        if not fits or not (mean.dtype == scale.dtype == weight.dtype and weight.is_floating_point()):
+            raise ValueError("the tensors of a fitted action do not fit together")
+        return cls(mean, scale, weight, differences, circle)
 
     @classmethod
     def fit(

@@ -54,6 +54,7 @@ def test_saving_again_replaces(tmp_path):
         ("recovery.json", b"{"),
         ("recovery.json", b"[]"),
         ("recovery.json", b'{"format": 99}'),
+        ("recovery.json", b"[" * 200_000),
         ("recovery.json", b'{"format": 1}'),
         ("recovery.npz", b"not a zip"),
         ("recovery.npz", b""),
@@ -107,3 +108,11 @@ def test_the_difference_of_two_runs():
     assert gain.scalars == {"a": 0.25}
     with pytest.raises(ValueError, match="in common"):
         difference(Result("x", {"a": 1.0}), Result("y", {"b": 1.0}))
+
+
+def test_arrays_that_would_fill_the_memory_are_refused(tmp_path, monkeypatch):
+    path = Result("recovery", {}, {"zeros": np.zeros(1_000_000)}, {}).save(tmp_path)
+    assert path.with_suffix(".npz").stat().st_size < 100_000
+    monkeypatch.setattr("duet.evaluation.result.LARGEST", 2**20)
+    with pytest.raises(ValueError, match="more than 1 MiB"):
+        Result.load(path)

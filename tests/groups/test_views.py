@@ -6,6 +6,7 @@ import torch
 from duet import GROUPS
 from duet.groups import Blur, Geometric, Group, Jitter, Stack, Stage, rot360
 from duet.groups.affine import fuse, resample
+from duet.groups.geometric import Scale
 
 
 def seeded(seed=0):
@@ -292,3 +293,16 @@ def test_grey_images_go_through_geometric_stacks():
 def test_every_geometric_group_of_the_registry_is_one():
     geometric = {name for name, group in GROUPS.items() if isinstance(group, Geometric)}
     assert geometric == {"rot4", "rot360", "hflip", "vflip", "scale"}
+
+
+class Wide(type(GROUPS["hue"])):
+    span = (-0.5, 0.5)
+
+
+def test_a_group_of_your_own_takes_the_place_of_the_usual_one():
+    wide, near = Wide(), Scale((0.8, 1.0))
+    for stack in (Stack.full([wide, near]), Stack.rrc_plus([wide, near])):
+        assert {id(group) for group in stack.tracked} == {id(wide), id(near)}
+    for name in ("scale", GROUPS["scale"]):
+        for make in (Stack.full, Stack.rrc_plus):
+            assert make(name, area=(0.5, 1.0)).tracked[0].area == (0.5, 1.0)

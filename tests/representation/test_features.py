@@ -6,6 +6,7 @@ import os
 import numpy as np
 import pytest
 import torch
+from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 from duet.representation import Axis, Concatenated, FittedAction, Flat, Gaussian, Representation, Table, VonMises
@@ -93,7 +94,19 @@ def test_a_file_that_is_something_else_is_refused_in_one_line(tmp_path):
     save_file(load_file(tmp_path / "rep.safetensors"), tmp_path / "bare")
     header = {"format": 1, "layout": {"kind": "flat", "dim": 9}, "fitted": [], "relative": False}
     save_file({"flat": torch.zeros(2, 5)}, tmp_path / "wrong", {"duet.representation": json.dumps(header)})
-    for name in ("missing", "text", "empty", "other", "bare", "wrong"):
+    whole = load_file(tmp_path / "rep.safetensors")
+    with safe_open(tmp_path / "rep.safetensors", framework="pt") as file:
+        header = json.loads(file.metadata()["duet.representation"])
+    harms = {
+        "layout": (whole, {**header, "layout": []}),
+        "whole-numbers": ({**whole, "flat": whole["flat"].long()}, header),
+        "circle": ({**whole, "fitted.0.circle": torch.zeros(2)}, header),
+        "weight": ({**whole, "fitted.0.weight": whole["fitted.0.weight"][:, :2].contiguous()}, header),
+    }
+    for name, (tensors, changed) in harms.items():
+        save_file(tensors, tmp_path / name, {"duet.representation": json.dumps(changed)})
+    save_file(whole, tmp_path / "deep", {"duet.representation": "[" * 200_000})
+    for name in ("missing", "text", "empty", "other", "bare", "wrong", "deep", *harms):
         with pytest.raises(ValueError, match=name) as error:
             Representation.load(tmp_path / name)
         assert "\n" not in str(error.value)
