@@ -144,10 +144,6 @@ def _train(args: argparse.Namespace) -> int:
         return 0
     from .pretraining import Stopped, pretrain
 
-    started = int(os.environ.get("WORLD_SIZE", 1))
-    if started > 1 and started != experiment.devices * experiment.nodes:
-        asked = f"--devices {experiment.devices} --nodes {experiment.nodes}"
-        raise ValueError(f"{started} processes were started, for {asked}; give the devices of a machine and the nodes")
     run = _folder(args.out, experiment)
     try:
         pretrain(experiment, run, **options)

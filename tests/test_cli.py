@@ -63,6 +63,11 @@ def test_processes_from_outside_are_as_many_as_asked_for(capsys, tmp_path, monke
     assert code == 2
     assert "2 processes were started, for --devices 1 --nodes 1" in err
     assert not (tmp_path / "run").exists()
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "config.yaml").write_text("data: digits\n")
+    code, _, err = run(capsys, "train", "--resume", "run")
+    assert code == 2
+    assert "2 processes were started" in err
 
 
 def test_the_second_machine_is_not_the_first(monkeypatch):

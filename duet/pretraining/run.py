@@ -39,6 +39,11 @@ def pretrain(
         logging.getLogger(noisy).setLevel(logging.ERROR)
     warnings.filterwarnings("ignore", category=FutureWarning, module="lightning")
     warnings.filterwarnings("ignore", "`isinstance.treespec, LeafSpec.` is deprecated")
+    started = int(os.environ.get("WORLD_SIZE", 1))
+    if started > 1 and started != experiment.devices * experiment.nodes:
+        # Each of them would take itself for the whole run, and all would write to one folder.
+        asked = f"--devices {experiment.devices} --nodes {experiment.nodes}"
+        raise ValueError(f"{started} processes were started, for {asked}; give the devices of a machine and the nodes")
     if experiment.devices > 1:
         os.environ.setdefault("LOCAL_WORLD_SIZE", str(experiment.devices))  # processes share the cores of a machine
     images = images or open_data(experiment)
