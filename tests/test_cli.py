@@ -42,6 +42,7 @@ def run(capsys, *arguments):
         (["train", "--preset", "demo", "--strategy", "deepspeed"], "Lightning cannot train so"),
         (["train", "--preset", "demo", "--nodes", "2"], "need --out"),
         (["explore", "digits-rot360", "--port", "99999"], "1 to 65535"),
+        (["evaluate", "digits-rot360", "--only", "cost", "--transfer", "no-such-set"], "no-such-set"),
         (["tran"], "invalid choice"),
         ([], "required"),
     ],

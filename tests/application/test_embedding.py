@@ -200,3 +200,8 @@ def test_the_bar_counts_the_files_when_somebody_watches(photos, encoder, tmp_pat
     embedding.embed_files([photos], tmp_path / "out.npz", encoder)
     assert totals == [9]
     assert torch.is_inference_mode_enabled() is False
+
+
+def test_two_bins_on_a_circle_have_no_angle_to_write(photos, model_folder, out):
+    assert main(["embed", str(photos), "-o", str(out), "--model", str(model_folder(bins=2))]) == 0
+    assert list(rows_of(out)) == ["path", "features"]

@@ -8,8 +8,9 @@ import torch
 
 from duet.data import MemoryImages
 from duet.evaluation import EVALUATIONS, Inapplicable, Result, Subject, as_subject, evaluate, flatten, suite, table
+from duet.evaluation.context import Labelled
 from duet.groups import find_group
-from duet.representation import Axis, Concatenated, FittedAction, Gaussian
+from duet.representation import Axis, Concatenated, FittedAction, Gaussian, Table, VonMises
 
 from .conftest import make_context, tinted
 
@@ -215,3 +216,24 @@ def test_bars_show_on_a_terminal_and_leave_nothing(pixels, monkeypatch):
     evaluate(pixels, ["retrieval"])
     assert "retrieval" in stream.getvalue()
     assert as_subject(pixels.subject) is pixels.subject
+
+
+def test_two_bins_on_a_circle_leave_out_what_needs_three(capsys):
+    images = torch.rand(80, 1, 4, 4, generator=torch.Generator().manual_seed(1))
+    layout, group = Table(8, Axis("rot4", 2, VonMises(0.2))), find_group("rot4")
+    subject = Subject(lambda x: x.flatten(1), layout, {"rot4": group}, digest="two")
+    found = evaluate(make_context(subject, images, group), [name for name in EVALUATIONS if name != "generation"])
+    assert list(found) == ["classification", "recovery", "equivariance", "retrieval", "dependence"]
+    assert "median_error_degrees" not in found["recovery"].scalars
+    assert "probe_median_error_degrees" in found["recovery"].scalars
+    assert "marginals is left out: 2 bins on a circle" in capsys.readouterr().err
+
+
+def test_dependence_looks_at_images_of_every_class(perfect):
+    """Half of the test images are black and come first; Delta P must not be theirs alone."""
+    context, _ = perfect
+    z = torch.zeros(40, 24)
+    z[20:] = torch.randn(20, 24, generator=torch.Generator().manual_seed(0)) * 3
+    context._cache["test"] = Labelled(z, torch.arange(40) // 20)
+    found = evaluate(context, ["dependence"], progress=False)["dependence"]
+    assert 0 < (found.arrays["delta_p_images"] > 1e-6).mean() < 1
