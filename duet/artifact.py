@@ -219,9 +219,10 @@ def _read(folder: Path, backbone: Backbone | None) -> Encoder:
         if config["num_classes"]:
             head = OnlineHead(layout.dim, int(config["num_classes"]))
             head.load_state_dict(_part(tensors, "head."))
-        actions = {str(n): FittedAction.from_state_dict(_part(tensors, f"action.{n}.")) for n in config["actions"]}
-        if any(len(action.mean) != layout.dim for action in actions.values()):
-            raise ValueError(f"an action of other features than the {layout.dim} of the layout")
+        actions = {
+            str(name): FittedAction.from_state_dict(_part(tensors, f"action.{name}."), layout.dim)
+            for name in config["actions"]
+        }
         strange = [axis.name for axis in layout.axes if axis.name not in experiment.group]
         if strange:
             raise ValueError(f"columns for {strange[0]!r}, which is not among its groups")

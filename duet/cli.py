@@ -254,7 +254,8 @@ def _add_evaluate(commands: Any) -> None:
 
 
 def _evaluate(args: argparse.Namespace) -> int:
-    from .evaluation import evaluate, open_context, open_encoder_context, open_sets, results_folder, table, transfer
+    from .data.named import find_source
+    from .evaluation import evaluate, open_context, open_encoder_context, results_folder, table, transfer
 
     if (args.runs is None) == (args.encoder is None):
         raise ValueError("give a run's folder, or --encoder with --group and --data")
@@ -267,10 +268,11 @@ def _evaluate(args: argparse.Namespace) -> int:
     else:
         context = open_context(args.runs, data=args.data, group=args.group, sizes=args.sizes, seed=args.seed)
     out = args.out or (results_folder(args.runs, context) if args.runs is not None else None)
-    sets = open_sets(context, args.transfer or ())  # a wrong name is an error now, not after all else
+    for name in args.transfer or ():
+        find_source(name)  # a wrong name is an error now, not after all else
     results = evaluate(context, args.only, force=args.force, out=out)
-    if sets:
-        found = transfer(context, sets)
+    if args.transfer:
+        found = transfer(context, args.transfer)
         results[found.name] = found
         if out is not None:
             found.save(out)

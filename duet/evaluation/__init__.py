@@ -1,6 +1,6 @@
 """What a trained encoder can do: every evaluation takes a Context (who, on which images, how much) to a Result."""
 
-from .classification import classify, open_sets, transfer
+from .classification import classify, transfer
 from .context import SIZES, Context, Sizes, Sweep
 from .cost import measure_cost, tabulate_cost
 from .dependence import measure_dependence
@@ -33,7 +33,6 @@ __all__ = [
     "measure_dependence",
     "open_context",
     "open_encoder_context",
-    "open_sets",
     "recover_elements",
     "results_folder",
     "retrieve",

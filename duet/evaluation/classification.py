@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import PurePath
 from typing import Any, NamedTuple
@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from ..data import Images, open_images
+from ..data import open_images
 from ..representation import Layout
 from .context import Context
 from .result import Array, Result
@@ -60,28 +60,20 @@ def classify(context: Context) -> Result:
     return Result("classification", scalars, arrays, {**provenance, "labelled_test": len(labels)})
 
 
-Sets = Mapping[str, tuple[Images, Images]]  # training and test images by name
-
-
-def open_sets(context: Context, names: Sequence[str], **options: Any) -> Sets:
-    """Other sets of images, as the context's encoder takes them; `options` go to `open_images`."""
-    options = {"image_size": context.test.shape[1], "channels": context.test.channels, **options}
-    return {name: (open_images(name, "train", **options), open_images(name, "test", **options)) for name in names}
-
-
-def transfer(context: Context, sets: Sequence[str] | Sets, **options: Any) -> Result:
-    """The same over other sets of images, by name or opened: scalars `NAME/logistic` and so on."""
+def transfer(context: Context, names: Sequence[str], **options: Any) -> Result:
+    """The same over other sets of images: scalars `NAME/logistic` and so on; `options` go to `open_images`."""
     scalars: dict[str, float] = {}
-    measured = {}
-    opened = sets if isinstance(sets, Mapping) else open_sets(context, sets, **options)
-    for name, (train, test) in opened.items():
+    sets = {}
+    options = {"image_size": context.test.shape[1], "channels": context.test.channels, **options}
+    for name in names:
+        train, test = (open_images(name, split, **options) for split in ("train", "test"))
         # No head: it was trained for the classes of another set.
         subject = replace(context.subject, head=None)
         found = classify(replace(context, subject=subject, train=train, test=test, _cache={}))
         short = PurePath(name).name
         scalars |= {f"{short}/{key}": value for key, value in found.scalars.items()}
-        measured[short] = found.provenance
-    return Result("transfer", scalars, {}, {**context.provenance(), "sets": measured})
+        sets[short] = found.provenance
+    return Result("transfer", scalars, {}, {**context.provenance(), "sets": sets})
 
 
 def logistic(z: Tensor, labels: Tensor, z_test: Tensor, seed: int = 0, strengths: Sequence[float] = STRENGTHS) -> Fit:

@@ -13,13 +13,13 @@ from torch import Tensor
 
 from ..actions import fit_action
 from ..data import Images
+from ..data.images import BATCH
 from ..groups import Group
 from ..groups.group import as_float
 from ..representation import FittedAction
 from .subject import Inapplicable, Subject
 
 T = TypeVar("T")
-BATCH = 512
 Track = Callable[[Iterable[T], int, str], Iterable[T]]
 
 

@@ -34,7 +34,7 @@ def measure_ambiguity(context: Context) -> Result:
         raise Inapplicable(f"{axis.bins} bins on a circle cannot tell g from its mirror image")
     if subject.relative:
         raise Inapplicable("a relative reference has no upright that untouched images could be compared with")
-    masses = subject.layout.group_logits(context.test_features.z, axis).softmax(1).double()
+    masses = subject.layout.group_logits(context.test_features.z, axis).double().softmax(1)
     average = masses.mean(0)
     upright, anywhere = expectations(axis, group)
     index = ambiguity(average, upright, anywhere)

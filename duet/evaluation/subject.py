@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib
+import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -67,7 +68,7 @@ def as_subject(
     if isinstance(encoder, Encoder):
         return _of_encoder(encoder)
     if not callable(encoder):
-        raise ValueError(f"an encoder is a function or module from images to features, not a {type(encoder).__name__}")
+        raise TypeError(f"an encoder is a function or module from images to features, not a {type(encoder).__name__}")
     if example is None or not len(example):
         raise ValueError("give a few example images, so that the number of features can be seen")
     features = _in_batches(encoder, batch)
@@ -100,9 +101,12 @@ def load_subject(
     if not callable(build):
         raise ValueError(f"{module_name} has no function {attribute!r}")
     try:
-        encoder = build()
+        inspect.signature(build).bind()
     except TypeError as error:
         raise ValueError(f"{spec} must build an encoder without arguments: {error}") from None
+    encoder = build()
+    if not callable(encoder):
+        raise ValueError(f"{spec} must return a function or a module, not a {type(encoder).__name__}")
     return as_subject(encoder, groups, example, name=spec, batch=batch)
 
 

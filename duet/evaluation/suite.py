@@ -86,7 +86,8 @@ def open_context(
     train, test = (open_data(experiment, split) for split in ("train", "test"))
     foreign = [PurePath(data).name or "images"] if data not in (None, encoder.experiment.data) else []
     foreign += [chosen.name] if chosen.name != encoder.experiment.group[0] else []
-    home = None if isinstance(run, Encoder) or foreign or run in shipped_models() else Path(run)
+    home = None if isinstance(run, Encoder) or run in shipped_models() or foreign else Path(run)
+    home = home if home is not None and home.is_dir() else None  # a Hub id is no folder to leave anything in
     return Context(subject, train, test, chosen, _sizes(sizes), seed, folder=home, aside="-".join(foreign))
 
 

@@ -16,6 +16,7 @@ from ..actions import fit_action
 from ..artifact import Encoder, save
 from ..data import Images
 from ..experiment import Experiment, build_method, build_stack, dump, from_dict, groups, open_data, read
+from ..file import whole_file
 from ..networks import Backbone
 from .keeping import Keeper, SafeCheckpoints
 from .module import Pretraining
@@ -112,16 +113,15 @@ def resume(run: Path, **options: Any) -> bool:
 
 
 def _begin(run: Path, experiment: Experiment, images: Images) -> None:
-    run.mkdir(parents=True, exist_ok=True)
-    partial = run / "config.yaml.partial"
-    partial.write_text(dump(experiment))
-    os.replace(partial, run / "config.yaml")
+    with whole_file(run / "config.yaml") as partial:
+        partial.write_text(dump(experiment))
     _list_skipped(run, images)
 
 
 def _list_skipped(run: Path, images: Images) -> None:
     if images.skipped:
-        (run / "skipped.txt").write_text("\n".join(images.skipped) + "\n")
+        with whole_file(run / "skipped.txt") as partial:
+            partial.write_text("\n".join(images.skipped) + "\n")
 
 
 def _finish(module: Pretraining, experiment: Experiment, images: Images) -> Encoder:

@@ -9,9 +9,7 @@ from .target import Estimate, wrap
 
 def recover(z: Tensor, layout: Layout, axis: str | Axis) -> Estimate:
     """g of the image, read off softmax(group_logits(z)): (B, dim) -> Estimate of (B,), (B,)."""
-    target, logits = layout.find(axis).target, layout.group_logits(z, axis)
-    found = target.estimate(target._widened(logits).softmax(-1))
-    return Estimate(*(part.to(logits.device, logits.dtype) for part in found))
+    return layout.find(axis).target.read(layout.group_logits(z, axis))
 
 
 def act(z: Tensor, layout: Layout, axis: str | Axis, g: float | Tensor, beta: float | Tensor | None = None) -> Tensor:

@@ -56,11 +56,9 @@ def load_features(path: str | os.PathLike[str]) -> Features:
         if flat.ndim != 2 or flat.shape[1] != layout.dim or not flat.is_floating_point():
             raise ValueError(f"features {tuple(flat.shape)} in a layout of {layout.dim}")
         fitted = {
-            str(name): FittedAction.from_state_dict(_part(tensors, f"fitted.{number}."))
+            str(name): FittedAction.from_state_dict(_part(tensors, f"fitted.{number}."), layout.dim)
             for number, name in enumerate(header["fitted"])
         }
-        if any(len(action.mean) != layout.dim for action in fitted.values()):
-            raise ValueError(f"an action of other features than the {layout.dim} of the layout")
         return flat, layout, fitted, bool(header["relative"])
     except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
         raise ValueError(f"{shown} is not a whole representation: {error}") from None

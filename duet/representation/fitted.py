@@ -34,8 +34,8 @@ class FittedAction(nn.Module):
         self.cyclic = bool(circle)
 
     @classmethod
-    def from_state_dict(cls, state: dict[str, Tensor]) -> "FittedAction":
-        """The action whose `state_dict` this is; refuses tensors that do not fit together."""
+    def from_state_dict(cls, state: dict[str, Tensor], features: int | None = None) -> "FittedAction":
+        """The action whose `state_dict` this is; refuses tensors that do not fit together, or other than `features`."""
         mean, scale, weight, differences, circle = (
             state[name] for name in ("mean", "scale", "weight", "differences", "circle")
         )
@@ -44,6 +44,8 @@ class FittedAction(nn.Module):
         fits = fits and differences.shape in ((0,), (terms,)) and circle.shape == () and circle.dtype == torch.bool
         if not fits or not (mean.dtype == scale.dtype == weight.dtype and weight.is_floating_point()):
             raise ValueError("the tensors of a fitted action do not fit together")
+        if features not in (None, dim):
+            raise ValueError(f"an action of {dim} features in a layout of {features}")
         return cls(mean, scale, weight, differences, circle)
 
     @classmethod

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from .layout import Axis, Flat, Layout, Structured, Table
 from .peak import RADIUS, find_peak, grid, interpolate, likelihood_table
-from .target import Target, _grid_points
+from .target import Estimate, Target, _grid_points
 
 FINER = 4  # log masses are read at any g, not only near a peak: a finer grid than recovery needs
 
@@ -45,8 +45,9 @@ class Tabulated(Target):
     def difference_masses(self, delta: Tensor, bins: int) -> Tensor:
         raise NotImplementedError("differences are matched in training, not in an exported program")
 
-    def _widened(self, logits: Tensor) -> Tensor:
-        return logits
+    def read(self, logits: Tensor) -> Estimate:
+        """The estimate of softmax(logits), in float32 as the tables are."""
+        return self.estimate(logits.softmax(-1))
 
     def _fit(self, masses: Tensor) -> Tensor:
         return find_peak(masses, self.likelihood, self.points)

@@ -69,13 +69,14 @@ class Target(ABC):
         variance = (masses * distance.square()).sum(-1)
         return Estimate(g, variance.clamp(min=torch.finfo(masses.dtype).eps ** 2).sqrt())
 
+    def read(self, logits: Tensor) -> Estimate:
+        """The estimate of softmax(logits), in double precision: a narrow target's masses use all its digits."""
+        found = self.estimate(_double(logits).softmax(-1))
+        return Estimate(*(part.to(logits.device, logits.dtype) for part in found))
+
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers from which `target_from_dict` makes an equal target."""
         return {"kind": KINDS_BY_TYPE[type(self)], **asdict(self)}  # type: ignore[call-overload]
-
-    def _widened(self, logits: Tensor) -> Tensor:
-        """Group logits in the precision that `estimate` needs: a narrow target's masses use all digits of float64."""
-        return _double(logits)
 
     def _fit(self, masses: Tensor) -> Tensor:
         # A traced program holds the table's own recipe: a cache would put traced tensors into later eager calls.
