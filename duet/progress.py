@@ -1,0 +1,83 @@
+"""Progress with the time left: a bar that keeps quiet unless the work turns out to be long, and bars for a suite."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeVar
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, TextColumn, TimeRemainingColumn
+
+T = TypeVar("T")
+PATIENCE = 3.0
+Track = Callable[[Iterable[T], int, str], Iterable[T]]
+"""Passes the parts of a loop through: (parts, how many, what they are) -> the parts."""
+
+
+def show_progress(*columns: ProgressColumn, console: Console | None = None, **options: Any) -> Progress:
+    """Bars on standard error, and only where somebody watches."""
+    console = console or Console(stderr=True)
+    options.setdefault("disable", not console.is_terminal)
+    return Progress(*columns, console=console, **options)
+
+
+def track(parts: Iterable[tuple[int, T]], total: int | None, label: str, console: Console | None = None) -> Iterator[T]:
+    """Pass (size, part) pairs through; after PATIENCE seconds show how much of `total` is done and the time left."""
+    progress = show_progress(console=console, transient=True)
+    began, done = time.monotonic(), 0
+    task = progress.add_task(label, total=total)
+    try:
+        for size, part in parts:
+            yield part
+            done += size
+            if time.monotonic() - began > PATIENCE:
+                progress.start()
+                progress.update(task, completed=done)
+    finally:
+        progress.stop()
+
+
+def without_bar(parts: Iterable[T], total: int, label: str) -> Iterable[T]:
+    """The parts of a loop, with nothing shown."""
+    return parts
+
+
+class Bars:
+    """One bar over a list of jobs and one inside the present job, both with the time left."""
+
+    def __init__(self, total: int, label: str, show: bool = True) -> None:
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+        self._progress = show_progress(*columns, transient=True, **({} if show else {"disable": True}))
+        self._show = show
+        self._all = self._progress.add_task(label, total=total)
+
+    def __enter__(self) -> Bars:
+        self._progress.start()
+        return self
+
+    def __exit__(self, *reason: object) -> None:
+        self._progress.stop()
+
+    def begin(self, name: str) -> None:
+        """Name the job that runs now."""
+        self._progress.update(self._all, description=name)
+
+    def end(self) -> None:
+        """One job more is done."""
+        self._progress.advance(self._all)
+
+    def say(self, text: str) -> None:
+        """A line above the bars."""
+        if self._show:
+            self._progress.console.print(text, highlight=False)
+
+    def track(self, parts: Iterable[T], total: int, label: str) -> Iterator[T]:
+        """Pass the parts of a loop through its own bar."""
+        task = self._progress.add_task(label, total=total)
+        try:
+            for part in parts:
+                yield part
+                self._progress.advance(task)
+        finally:
+            self._progress.remove_task(task)
