@@ -90,6 +90,12 @@ def resample(images: Tensor, warp: Warp, size: tuple[int, int]) -> Tensor:
     return F.avg_pool2d(out, over) if over > 1 else out
 
 
+def disc(images: Tensor) -> Tensor:
+    """1 inside the disc inscribed in the frame, else 0: (B,C,H,W) -> (1,1,H,W)."""
+    still = Affine(torch.eye(2, 3, device=images.device).unsqueeze(0), "disc")
+    return _visible(still, images.shape[2], images.shape[3]).to(images.dtype)
+
+
 def permute_pixels(images: Tensor, matrix: Tensor) -> Tensor:
     """Carry out maps that only permute the pixels of square images (quarter turns, flips), without rounding."""
     side = images.shape[-1]

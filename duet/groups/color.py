@@ -17,6 +17,7 @@ class Color(Group):
     """A group that acts on the three colours of a pixel; the factor of every sample is its raw parameter."""
 
     channels = 3
+    probability = 0.8
 
     @abstractmethod
     def change(self, images: Tensor, factor: Tensor, out: Tensor | None = None) -> Tensor:
@@ -80,6 +81,7 @@ class Grayscale(Color):
     name = "grayscale"
     unit = "amount"
     elements = (0.0, 1.0)
+    probability = 0.4  # half of what is drawn is the identity
 
     def change(self, images: Tensor, factor: Tensor, out: Tensor | None = None) -> Tensor:
         """Blend with the grey image."""

@@ -7,14 +7,18 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from .affine import Affine, from_entries, fuse, permute_pixels, resample
+from ..domain import Circle
+from ..error import DuetError
+from .affine import Affine, disc, from_entries, fuse, permute_pixels, resample
 from .group import Group
+
+Corners = Literal["zero", "circle"]
 
 
 class Geometric(Group):
@@ -38,7 +42,7 @@ class Rotation(Geometric):
     """
 
     unit = "degrees"
-    cyclic = True
+    domain = Circle()
 
     def __init__(
         self,
@@ -46,11 +50,29 @@ class Rotation(Geometric):
         span: tuple[float, float],
         identity: float,
         elements: tuple[float, ...] | None = None,
-        corners: Literal["zero", "circle"] = "zero",
+        corners: Corners = "zero",
+        title: str = "rotation",
     ) -> None:
         if corners not in ("zero", "circle"):
-            raise ValueError(f"corners must be 'zero' or 'circle', not {corners!r}")
-        self.name, self.span, self.identity, self.elements, self.corners = name, span, identity, elements, corners
+            raise DuetError(f"corners must be 'zero' or 'circle', not {corners!r}")
+        self.name, self.span, self.identity, self.elements, self.title = name, span, identity, elements, title
+        self.corners: Corners = corners
+        if elements is None:
+            self.settings = ("corners",)
+
+    def mask(self, images: Tensor) -> Tensor:
+        """The image through the inscribed disc, if that is how it is shown."""
+        return images if self.corners == "zero" else images * disc(images)
+
+    def variants(self) -> dict[str, Group]:
+        """A full rotation with the other kind of corners, since black ones give the angle away."""
+        if not self.settings:
+            return {}
+        other: Corners = "circle" if self.corners == "zero" else "zero"
+        return {other: self._with(corners=other)}
+
+    def _with(self, **settings: Any) -> Rotation:
+        return Rotation(self.name, self.span, self.identity, self.elements, title=self.title, **settings)
 
     def affine(self, g: Tensor, size: tuple[int, int], generator: torch.Generator | None = None) -> Affine:
         """The inverse rotation in pixels, written in a frame that may not be square."""
@@ -67,7 +89,7 @@ class Rotation(Geometric):
         """tau_g by one bilinear resampling; quarter turns of square images move pixels exactly."""
         size = (images.shape[2], images.shape[3])
         quarters = _is_quarter(self.parameter(g.detach()))
-        if size[0] != size[1] or self.corners == "circle" or not bool(quarters.any()):
+        if size[0] != size[1] or self.corners == "circle" or quarters.is_meta or not bool(quarters.any()):
             return super().transform(images, g, generator)
         matrix = self.affine(g.detach(), size).matrix
         if bool(quarters.all()) and not g.requires_grad:
@@ -89,27 +111,28 @@ def _settled(wave: Tensor, quarter: Tensor) -> Tensor:
     return wave + torch.where(quarter, wave.round() - wave, 0.0).detach()
 
 
-def rot360(corners: Literal["zero", "circle"] = "zero") -> Rotation:
+def rot360(corners: Corners = "zero") -> Rotation:
     """Rotation by -180 to 180 degrees: g = 1/2 is upright."""
     return Rotation("rot360", (-180.0, 180.0), 0.5, corners=corners)
 
 
 def rot4() -> Rotation:
     """Quarter turns, at g = 1/8, 3/8, 5/8, 7/8; g between them turns by the angle between."""
-    return Rotation("rot4", (-45.0, 315.0), 0.125, elements=(0.125, 0.375, 0.625, 0.875))
+    return Rotation("rot4", (-45.0, 315.0), 0.125, elements=(0.125, 0.375, 0.625, 0.875), title="quarter turn")
 
 
 class Flip(Geometric):
     """Mirror left and right, or top and bottom; g between the elements blends the two images on the circle."""
 
     unit = "flipped"
-    cyclic = True
+    domain = Circle()
     elements = (0.25, 0.75)
     identity = 0.25
     span = (-0.5, 1.5)
 
     def __init__(self, name: str, horizontal: bool) -> None:
         self.name = name
+        self.title = "left-right flip" if horizontal else "up-down flip"
         self.horizontal = horizontal
 
     def affine(self, g: Tensor, size: tuple[int, int], generator: torch.Generator | None = None) -> Affine:
@@ -138,6 +161,8 @@ class Scale(Geometric):
 
     name = "scale"
     unit = "relative width"
+    crops = True
+    settings = ("area",)
     identity = 1.0
     span = (0.2, 1.0)
     aspect = (3 / 4, 4 / 3)
@@ -146,7 +171,7 @@ class Scale(Geometric):
         low, high = area
         smallest = self.span[0] ** 2 / self.aspect[0]
         if not smallest <= low <= high <= 1:
-            raise ValueError(f"the crop's area must lie between {smallest:.3f} and 1, smaller first; it is {area}")
+            raise DuetError(f"the crop's area must lie between {smallest:.3f} and 1, smaller first; it is {area}")
         self.area = (float(low), float(high))
         self._quantiles = self._quantiles_of_width()
 

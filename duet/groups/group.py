@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-import difflib
+import re
 from abc import ABC, abstractmethod
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
+
+from ..domain import Domain, Interval, as_domain
+from ..error import DuetError, did_you_mean
+from ..pixels import as_float, check_shape, check_values
+from ..unit import in_unit
+
+G = TypeVar("G", bound="Group")
 
 
 class Group(ABC):
@@ -16,9 +24,11 @@ class Group(ABC):
     """
 
     name: str
+    title: str = ""
+    """What it is called in a sentence, such as "rotation"; by default its name."""
     unit: str = ""
-    cyclic: bool = False
-    """True when g = 0 and g = 1 are the same element: a circle, not an interval."""
+    domain: Domain = Interval()
+    """Circle() when g = 0 and g = 1 are the same element; `cyclic = True` is short for that."""
     elements: tuple[float, ...] | None = None
     """The g values of a finite group; None when it is continuous."""
     identity: float = 0.0
@@ -27,13 +37,34 @@ class Group(ABC):
     """The raw parameter at g = 0 and at g = 1."""
     channels: int | None = None
     """How many channels an image must have; None when any number will do."""
+    probability: float = 1.0
+    """How likely an element is drawn in the usual stacks; else the image stays as it is."""
+    crops: bool = False
+    """Whether it is itself the crop that every stack begins with."""
+    settings: tuple[str, ...] = ()
+    """Attributes that a run may set by their names: arguments of the constructor that `configured` and files know."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        short = cls.__dict__.get("cyclic")
+        if isinstance(short, bool):
+            cls.domain = as_domain(short)
+            del cls.cyclic
+
+    @property
+    def cyclic(self) -> bool:
+        """Whether g lives on a circle."""
+        return self.domain.cyclic
 
     @abstractmethod
     def transform(self, images: Tensor, g: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        """tau_g on checked input: (B,C,H,W) float in [0,1], (B,) -> (B,C,H,W) in [0,1]."""
+        """tau_g on checked input: (B,C,H,W) float in [0,1], (B,) -> (B,C,H,W) in [0,1], the input left as it is."""
 
     def transform_(self, images: Tensor, g: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        """The same, but free to overwrite `images`; for images that nobody else holds and no gradient flows to."""
+        """The same, but free to overwrite `images`; for images that nobody else holds and no gradient flows to.
+
+        A group that overrides this draws nothing from the generator.
+        """
         return self.transform(images, g, generator)
 
     def apply(self, images: Tensor, g: Tensor, generator: torch.Generator | None = None) -> Tensor:
@@ -66,13 +97,48 @@ class Group(ABC):
         value = torch.as_tensor(value)
         return (value.to(torch.get_default_dtype()) if not value.is_floating_point() else value).sub(low) / (high - low)
 
+    def write(self, value: float, digits: int = 1) -> str:
+        """A raw parameter as text with its unit."""
+        return in_unit(value, self.unit, digits)
+
+    def mask(self, images: Tensor) -> Tensor:
+        """What of an image can be seen under this group, whatever the element: all of it, unless it says otherwise."""
+        return images
+
+    def variants(self) -> dict[str, Group]:
+        """The same group shown in other ways, by what each is called: an evaluation measures these too."""
+        return {}
+
+    def configured(self: G, **values: Any) -> G:
+        """The same group with those of these settings that it has; itself when they change nothing."""
+        own = {key: getattr(self, key) for key in self.settings}
+        wanted = {**own, **{key: value for key, value in values.items() if key in own}}
+        return self if wanted == own else self._with(**wanted)
+
+    def describe(self) -> dict[str, Any]:
+        """Plain values that say what its numbers mean, and which settings it has."""
+        facts: dict[str, Any] = {
+            "group": self.name,
+            "title": self.title or self.name,
+            "unit": self.unit,
+            "span": list(self.span),
+            "cyclic": self.cyclic,
+            "identity": self.identity,
+            "elements": None if self.elements is None else list(self.elements),
+        }
+        return facts | {key: _plain(getattr(self, key)) for key in self.settings}
+
+    def _with(self: G, **settings: Any) -> G:
+        return type(self)(**settings)
+
     def __repr__(self) -> str:
-        return f"{type(self).__name__}(name={self.name!r})"
+        settings = "".join(f", {key}={getattr(self, key)!r}" for key in self.settings)
+        return f"{type(self).__name__}(name={self.name!r}{settings})"
 
     def check_channels(self, images: Tensor) -> None:
         """Refuse images with too few channels for this group."""
         if self.channels is not None and images.shape[1] != self.channels:
-            raise ValueError(
+            raise DuetError(
                 f"{self.name} needs images with {self.channels} channels and these have {images.shape[1]}; "
                 f"for grey images use images.expand(-1, {self.channels}, -1, -1)"
             )
@@ -80,48 +146,19 @@ class Group(ABC):
     def _checked(self, images: Tensor, g: Tensor) -> Tensor:
         if not isinstance(g, Tensor) or g.ndim != 1 or len(g) != len(images):
             got = f"of shape {tuple(g.shape)}" if isinstance(g, Tensor) else f"a {type(g).__name__}"
-            raise ValueError(f"g must be a tensor of shape ({len(images)},), one number an image; it is {got}")
+            raise DuetError(f"g must be a tensor of shape ({len(images)},), one number an image; it is {got}")
         g = g.to(device=images.device, dtype=torch.promote_types(images.dtype, torch.float32))
         # Written so that NaN fails too.
-        if not bool(((g >= -1e-6) & (g <= 1 + 1e-6)).all()):
-            raise ValueError(
+        if not g.is_meta and not bool(((g >= -1e-6) & (g <= 1 + 1e-6)).all()):
+            raise DuetError(
                 f"g of {self.name} must lie in [0, 1] with no NaN; map raw parameters with from_parameter (unit: "
                 f"{self.unit or 'none'}, from {self.span[0]:g} to {self.span[1]:g})"
             )
         return g
 
 
-def check_shape(images: Tensor) -> tuple[int, int]:
-    """Refuse what is not a batch of images; return their (H, W)."""
-    if not isinstance(images, Tensor):
-        raise TypeError(f"images must be a torch tensor, not {type(images).__name__}; try torch.as_tensor(images)")
-    if images.ndim != 4:
-        raise ValueError(
-            f"images must have shape (B, C, H, W); they have {tuple(images.shape)}"
-            + ("; add a batch axis with images[None]" if images.ndim == 3 else "")
-        )
-    return images.shape[2], images.shape[3]
-
-
-def check_values(images: Tensor) -> None:
-    """Refuse images that are neither uint8 nor float in [0, 1]."""
-    if images.dtype == torch.uint8:
-        return
-    if not images.is_floating_point():
-        raise ValueError(f"images must be float in [0, 1] or uint8, not {images.dtype}; convert them first")
-    if images.numel():
-        low, high = (float(v) for v in torch.aminmax(images.detach()))
-        # Written so that NaN fails too; rounding may step a little outside.
-        if not (low >= -1e-3 and high <= 1 + 1e-3):
-            raise ValueError(
-                f"images must lie in [0, 1] with no NaN; these span [{low:.3g}, {high:.3g}]: "
-                "undo the normalisation first"
-            )
-
-
-def as_float(images: Tensor) -> Tensor:
-    """Float images as they are, uint8 divided by 255."""
-    return images if images.is_floating_point() else images.to(torch.get_default_dtype()).div_(255)
+def _plain(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value
 
 
 GROUPS: dict[str, Group] = {}
@@ -133,13 +170,15 @@ def register_group(group: Group) -> Group:
     if isinstance(group, type):
         raise TypeError(f"register_group takes an instance: register_group({group.__name__}())")
     if not getattr(group, "name", None):
-        raise ValueError(f"{type(group).__name__} has no name; set the class attribute `name`")
+        raise DuetError(f"{type(group).__name__} has no name; set the class attribute `name`")
+    if not re.fullmatch(r"[A-Za-z0-9_]+", group.name):
+        raise DuetError(f"the name of a group has letters, digits and _ only; it is {group.name!r}")
     if group.name in GROUPS:
-        raise ValueError(f"a group named {group.name!r} is registered already; give yours another name")
+        raise DuetError(f"a group named {group.name!r} is registered already; give yours another name")
     if not 0 <= group.identity <= 1:
-        raise ValueError(f"the identity of {group.name!r} must lie in [0, 1]; it is {group.identity}")
+        raise DuetError(f"the identity of {group.name!r} must lie in [0, 1]; it is {group.identity}")
     if group.elements is not None and group.identity not in group.elements:
-        raise ValueError(f"the identity of {group.name!r} must be one of its elements {group.elements}")
+        raise DuetError(f"the identity of {group.name!r} must be one of its elements {group.elements}")
     GROUPS[group.name] = group
     return group
 
@@ -149,7 +188,6 @@ def find_group(group: str | Group) -> Group:
     if isinstance(group, Group):
         return group
     if group not in GROUPS:
-        near = difflib.get_close_matches(group, GROUPS, n=1)
-        hint = f"did you mean {near[0]!r}? " if near else ""
-        raise ValueError(f"no group {group!r}; {hint}there are {', '.join(GROUPS)}")
+        titles = {name: known.title for name, known in GROUPS.items()}
+        raise DuetError(f"no group {group!r}{did_you_mean(group, titles)}; there are {', '.join(GROUPS)}")
     return GROUPS[group]

@@ -9,10 +9,12 @@ import torch
 from torch import Tensor
 
 from .. import allocator
+from ..error import DuetError
+from ..pixels import as_float, check_shape, check_values
 from .affine import Affine, Warp, fuse, resample
 from .blur import Blur
 from .geometric import Flip, Geometric, Scale
-from .group import GROUPS, Group, as_float, check_shape, check_values, find_group
+from .group import GROUPS, Group, find_group
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,7 @@ class Stage:
         if not isinstance(self.group, Group):
             raise TypeError(f"a Stage takes a Group, not {self.group!r}; GROUPS[name] has the registered ones")
         if not 0 <= self.probability <= 1:
-            raise ValueError(f"the probability of {self.group.name} must lie in [0, 1]; it is {self.probability}")
+            raise DuetError(f"the probability of {self.group.name} must lie in [0, 1]; it is {self.probability}")
 
     @property
     def stages(self) -> tuple[Stage, ...]:
@@ -44,7 +46,7 @@ class Jitter:
 
     def __post_init__(self) -> None:
         if any(isinstance(stage.group, Geometric) for stage in self.stages):
-            raise ValueError("Jitter is for stages that leave pixels in their place")
+            raise DuetError("Jitter is for stages that leave pixels in their place")
 
 
 @dataclass(frozen=True)
@@ -62,7 +64,7 @@ class Drawn:
     g: tuple[Tensor, ...]  # (B,) for every stage, in the stack's order
     warps: tuple[Warp, ...]  # of every run of geometric stages
     orders: tuple[tuple[int, ...], ...]  # of every Jitter
-    seed: int  # for nuisance that a group draws while it is applied
+    seed: int  # for nuisance that a group draws while it is applied; that of the first sample, the next has the next
     names: tuple[str, ...]  # of the tracked group of a stage, or ""
 
     def __len__(self) -> int:
@@ -101,7 +103,7 @@ class Stack:
         names = [stage.group.name for stage in self._flat if stage.tracked]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
-            raise ValueError(f"{', '.join(twice)} is tracked twice in one stack; track one of its stages")
+            raise DuetError(f"{', '.join(twice)} is tracked twice in one stack; track one of its stages")
         self.tracked: tuple[Group, ...] = tuple(stage.group for stage in self._flat if stage.tracked)
 
     @classmethod
@@ -113,10 +115,9 @@ class Stack:
     ) -> Stack:
         """The paper's RRC+1: a random crop and the named group (or groups), tracked, as likely as in the full stack."""
         groups = _in_order(name, area)
-        own = next((group for group in groups if group.name == "scale"), None)
+        own = next((group for group in groups if group.crops), None)
         crop = Stage(own or Scale(area), tracked=own is not None)
-        extra = [Stage(g, _USUAL.get(g.name, 1.0), tracked=True) for g in groups if g.name != "scale"]
-        return cls([crop, *extra], size)
+        return cls([crop, *(Stage(g, g.probability, tracked=True) for g in groups if g is not own)], size)
 
     @classmethod
     def full(
@@ -134,7 +135,7 @@ class Stack:
 
         crop, flip = usual(Scale(area)), usual(GROUPS["hflip"])
         jitter = Jitter(tuple(usual(GROUPS[name]) for name in ("brightness", "contrast", "saturation", "hue")), 0.8)
-        gray = usual(GROUPS["grayscale"], _USUAL["grayscale"])
+        gray = usual(GROUPS["grayscale"], GROUPS["grayscale"].probability)
         geometric = [Stage(group, tracked=True) for group in wanted.values() if isinstance(group, Geometric)]
         others = [Stage(group, tracked=True) for group in wanted.values() if not isinstance(group, Geometric)]
         return cls([crop, flip, *geometric, jitter, gray, *others, Stage(Blur(), 0.5)], size)
@@ -212,10 +213,9 @@ class Stack:
         mine = False  # whether `images` is our own copy, free to be overwritten
         if self.size is not None and not (self.stages and _is_geometric(self.stages[0])):
             images, mine = resample(images, _still(images), size), True
-        generator = torch.Generator(images.device).manual_seed(drawn.seed)
         elements, warps, orders = iter(drawn.g), iter(drawn.warps), iter(drawn.orders)
         warped = False  # whether the present run of geometric stages is done
-        for step in self.stages:
+        for number, step in enumerate(self.stages):
             here = [next(elements) for _ in step.stages]
             if _is_geometric(step):
                 if not warped:
@@ -225,7 +225,9 @@ class Stack:
             for i in next(orders) if isinstance(step, Jitter) else (0,):
                 if overwrite and not mine:
                     images, mine = images.clone(), True
-                images = _change(images, step.stages[i].group, here[i], generator, overwrite)
+                # Far apart for neighbouring stages, one apart for neighbouring samples.
+                seed = drawn.seed + (64 * number + i) * 2**32
+                images = _change(images, step.stages[i].group, here[i], seed, overwrite)
         return images
 
     def _output(self, images: Tensor) -> tuple[int, int]:
@@ -237,29 +239,51 @@ class Stack:
         return "\n".join(["Stack([", *lines, f"], size={self.size})"])
 
 
-# How likely a transformation is in the full stack; a finite group's draw includes its identity.
-_USUAL = {"grayscale": 0.4, **dict.fromkeys(("brightness", "contrast", "saturation", "hue"), 0.8)}
-
-
 def _in_order(names: str | Group | Sequence[str | Group], area: tuple[float, float]) -> list[Group]:
-    """The groups of those names, in the order in which a stack applies them; the usual scale has `area`."""
-    groups = [find_group(name) for name in ([names] if isinstance(names, str | Group) else names)]
-    groups = [Scale(area) if group is GROUPS["scale"] else group for group in groups]
+    """The groups of those names, in the order in which a stack applies them; a crop by name has `area`."""
+    wanted = [names] if isinstance(names, str | Group) else names
+    groups = [name if isinstance(name, Group) else find_group(name).configured(area=area) for name in wanted]
     # A flip after a rotation would turn the angle's sign: flips come first, then other geometric groups, then colours.
     return sorted(groups, key=lambda g: 0 if isinstance(g, Flip) else 1 if isinstance(g, Geometric) else 2)
 
 
-def _change(images: Tensor, group: Group, g: Tensor, generator: torch.Generator, overwrite: bool) -> Tensor:
+def _change(images: Tensor, group: Group, g: Tensor, seed: int, overwrite: bool) -> Tensor:
     """Apply one pixel stage; samples that keep the identity are not touched, whatever shares the batch with them."""
     if not overwrite:
-        return group.transform(images, g, generator)
+        return _apply(group, images, g, seed, torch.arange(len(g)), overwrite)
     if images.device.type == "cpu":
         chosen = (g != group.identity).nonzero().squeeze(1)
         if len(chosen) == 0:
             return images
         if len(chosen) < len(g):
-            return images.index_copy_(0, chosen, group.transform_(images.index_select(0, chosen), g[chosen], generator))
-    return group.transform_(images, g, generator)
+            return images.index_copy_(
+                0, chosen, _apply(group, images.index_select(0, chosen), g[chosen], seed, chosen, overwrite)
+            )
+    return _apply(group, images, g, seed, torch.arange(len(g)), overwrite)
+
+
+def _apply(group: Group, images: Tensor, g: Tensor, seed: int, places: Tensor, overwrite: bool) -> Tensor:
+    """Transform all samples at once; one by one, each by a seed of its own, where the group draws nuisance.
+
+    Drawn together, a sample's nuisance would depend on how the batch was cut.
+    """
+    generator = torch.Generator(_home(images)).manual_seed(seed)
+    if type(group).transform_ is not Group.transform_:  # such a group draws nothing
+        return (group.transform_ if overwrite else group.transform)(images, g, generator)
+    before = generator.get_state()
+    changed = group.transform(images, g, generator)
+    if torch.equal(generator.get_state(), before):
+        return changed
+    each = [
+        group.transform(images[i : i + 1], g[i : i + 1], generator.manual_seed(seed + place))
+        for i, place in enumerate(places.tolist())
+    ]
+    return torch.cat(each)
+
+
+def _home(images: Tensor) -> torch.device:
+    """Where the nuisance of these images is drawn."""
+    return torch.device("cpu") if images.is_meta else images.device
 
 
 def _rows_at_a_time(images: Tensor) -> int:

@@ -2,7 +2,18 @@
 
 from .duet import Duet
 from .essl import ESSL
-from .method import Method, Represented, Views
+from .method import METHODS, Method, Parts, Represented, Views, find_method, register_method
 from .simclr import SimCLR
 
-__all__ = ["ESSL", "Duet", "Method", "Represented", "SimCLR", "Views"]
+__all__ = [
+    "ESSL",
+    "METHODS",
+    "Duet",
+    "Method",
+    "Parts",
+    "Represented",
+    "SimCLR",
+    "Views",
+    "find_method",
+    "register_method",
+]

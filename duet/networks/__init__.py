@@ -1,6 +1,6 @@
 """Networks: backbones by name and the heads of pre-training."""
 
-from .encoder import ENCODERS, Backbone, build_backbone, wrap
-from .projector import OnlineHead, Predictor, Projector
+from .backbone import BACKBONES, Backbone, build_backbone, wrap
+from .heads import OnlineHead, Predictor, Projector
 
-__all__ = ["ENCODERS", "Backbone", "OnlineHead", "Predictor", "Projector", "build_backbone", "wrap"]
+__all__ = ["BACKBONES", "Backbone", "OnlineHead", "Predictor", "Projector", "build_backbone", "wrap"]

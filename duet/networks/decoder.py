@@ -10,6 +10,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from ..error import DuetError
+from ..representation.moment import standard_scale
+
 
 class Decoder(nn.Module):
     """Features to images in [0,1]: (B, dim) -> (B, channels, *size).
@@ -40,10 +43,10 @@ class Decoder(nn.Module):
         given |= {"width": width, "blocks": blocks, "stages": stages, "patch": patch, "heads": heads}
         for name, value in given.items():
             if value < 1:
-                raise ValueError(f"a decoder's {name} must be at least 1; it is {value}")
+                raise DuetError(f"a decoder's {name} must be at least 1; it is {value}")
         widths = [width * 2**level for level in reversed(range(stages))]
         if widths[0] % heads:
-            raise ValueError(f"{widths[0]} channels at the lowest resolution do not divide by {heads} heads")
+            raise DuetError(f"{widths[0]} channels at the lowest resolution do not divide by {heads} heads")
         self.dim, self.channels, self.size = dim, channels, (size[0], size[1])
         self.width, self.blocks, self.stages, self.patch, self.heads = width, blocks, stages, patch, heads
         self.register_buffer("mean", torch.zeros(dim))
@@ -67,12 +70,10 @@ class Decoder(nn.Module):
     def standardise_by(self, features: Tensor) -> None:
         """From now on subtract the mean of these features (N, dim) and divide by their spread."""
         if features.ndim != 2 or features.shape[1] != self.dim or not len(features):
-            raise ValueError(f"this decoder takes features (N, {self.dim}), got {tuple(features.shape)}")
+            raise DuetError(f"this decoder takes features (N, {self.dim}), got {tuple(features.shape)}")
         scale, mean = torch.std_mean(features.double(), dim=0, correction=0)
-        # A feature that does not vary has nothing but rounding to standardise.
-        varies = scale > 1e-6 * (mean.abs() + scale.max())
         self.mean.copy_(mean)
-        self.scale.copy_(torch.where(varies, scale, torch.ones_like(scale)))
+        self.scale.copy_(standard_scale(mean, scale))
 
     def forward(self, z: Tensor) -> Tensor:
         """(B, dim) -> (B, channels, *size) in [0,1]"""
@@ -88,10 +89,9 @@ class Decoder(nn.Module):
 
     @torch.inference_mode()
     def images(self, z: Tensor, batch: int = 512) -> Tensor:
-        """Decode many features, a batch at a time, on the CPU: (N, dim) -> (N, channels, *size)."""
-        device = self.mean.device
-        parts = [self(part.to(device)).cpu() for part in torch.split(z, batch)]
-        return torch.cat(parts).clone() if parts else torch.empty(0, self.channels, *self.size)
+        """Decode many features, a batch at a time, on the decoder's device: (N, dim) -> (N, channels, *size)."""
+        parts = [self(part.to(self.mean.device)) for part in torch.split(z, batch)]
+        return torch.cat(parts).clone() if parts else self.mean.new_empty(0, self.channels, *self.size)
 
     def to_dict(self) -> dict[str, Any]:
         """The constructor's arguments as plain values; with `state_dict` they are all of it."""

@@ -1,13 +1,16 @@
 """The feature side: pure functions on (B, dim) tensors that know bins and nothing of pixels."""
 
-from .action import act, recover, shift
+from .action import Action
 from .bound import equivariance_bound, lipschitz_action
 from .features import Representation
 from .fitted import FittedAction
 from .layout import Axis, Concatenated, Flat, Joint, Layout, Table, layout_from_dict
+from .prescribed import Prescribed, act, recover, shift
+from .storage import Scale
 from .target import Estimate, Gaussian, Target, VonMises, difference, target_from_dict
 
 __all__ = [
+    "Action",
     "Axis",
     "Concatenated",
     "Estimate",
@@ -16,7 +19,9 @@ __all__ = [
     "Gaussian",
     "Joint",
     "Layout",
+    "Prescribed",
     "Representation",
+    "Scale",
     "Table",
     "Target",
     "VonMises",

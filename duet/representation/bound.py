@@ -3,13 +3,15 @@
 import torch
 from torch import Tensor
 
+from ..domain import Topology, as_domain
+from ..error import DuetError
 from .target import Gaussian, Target
 
 
 def lipschitz_action(target: Target, bins: int) -> float:
     """sup over g and j of |d/dg (log Q_j - mean_k log Q_k)|: the Lipschitz constant of g -> T_g z, infinity norm."""
     if bins < 2:
-        raise ValueError(f"the action needs at least 2 bins, not {bins}")
+        raise DuetError(f"the action needs at least 2 bins, not {bins}")
     return _gaussian_constant(target.sigma, bins) if isinstance(target, Gaussian) else _supremum(target, bins)
 
 
@@ -19,15 +21,14 @@ def equivariance_bound(
     lipschitz_action: float | Tensor,
     g: float | Tensor,
     seen: Tensor,
-    cyclic: bool = False,
+    cyclic: Topology = False,
 ) -> Tensor:
     """|f(tau_g x) - T_g f(x)| <= (L_f L_tau + L_T) min_i |g - g_i|: g (B,) or a number, seen (M,) -> (B,) or ()."""
     seen = torch.as_tensor(seen)
     if seen.numel() == 0:
-        raise ValueError("the bound needs at least one seen element")
+        raise DuetError("the bound needs at least one seen element")
     g = torch.as_tensor(g, dtype=torch.promote_types(seen.dtype, torch.float32), device=seen.device)
-    away = g.unsqueeze(-1) - seen.flatten()
-    distance = (away - away.round() if cyclic else away).abs().amin(-1)
+    distance = as_domain(cyclic).distance(g.unsqueeze(-1), seen.flatten()).amin(-1)
     return (lipschitz_f * lipschitz_tau + lipschitz_action) * distance
 
 

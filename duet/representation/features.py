@@ -6,33 +6,46 @@ import copy
 import operator
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn import functional as F
 
-from .action import act, recover, shift
-from .file import load_features, save_features
-from .fitted import FittedAction
+from ..error import DuetError
+from ..unit import in_unit, unit_name
+from .action import Action
 from .layout import Axis, Layout
+from .prescribed import Prescribed, act, recover
+from .storage import Actions, Scale, load_features, save_features
 from .target import Estimate
 
-ActionKind = Literal["prescribed", "fitted"]
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+class Neighbours(NamedTuple):
+    """For every image its nearest others: their places (B, k), nearest first, and their cosines (B, k)."""
+
+    place: Tensor
+    cosine: Tensor
 
 
 @dataclass(frozen=True)
 class Representation:
-    """Features `flat` (B, D) in a layout; `fitted` holds the fitted action of every group, by name.
+    """Features `flat` (B, D) in a layout; `actions` holds the actions of every group, by group and by kind.
 
-    `relative` says that the model was trained on differences: recovered g then have no common origin.
+    `relative` says that the model was trained on differences: recovered g then have no common origin. `scales` says for
+    every group which raw values g = 0 and g = 1 stand for, and in what unit.
     """
 
     flat: Tensor
     layout: Layout
-    fitted: Mapping[str, FittedAction] = field(default_factory=dict)
+    actions: Actions = field(default_factory=dict)
     relative: bool = False
+    scales: Mapping[str, Scale] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.flat)
@@ -49,6 +62,10 @@ class Representation:
             chosen = chosen if chosen.dtype == torch.bool else chosen.long()
         return self._with(self.flat[chosen])
 
+    def __repr__(self) -> str:
+        axes = ", ".join(f"{axis.name}: {axis.bins} bins" for axis in self.layout.axes)
+        return f"Representation({len(self)} x {self.layout.dim}, {self.layout.kind}{f' ({axes})' if axes else ''})"
+
     @property
     def content(self) -> Tensor:
         """What does not depend on g: (B, C)."""
@@ -63,39 +80,71 @@ class Representation:
         return recover(self.flat, self.layout, self.find(axis))
 
     def act(
-        self, axis: str | Axis | None = None, *, to: float | Tensor, action: ActionKind = "prescribed"
+        self,
+        axis: str | Axis | None = None,
+        *,
+        to: float | Tensor | None = None,
+        action: str = "prescribed",
+        **value: float | Tensor,
     ) -> Representation:
-        """The features as if the images had the element `to`."""
+        """The features as if the images had the element `to`, or a value in the group's unit, such as degrees=30."""
         if self.relative:
-            raise ValueError("this model knows differences only, so there is no absolute element to go to; use shift")
+            raise DuetError("this model knows differences only, so there is no absolute element to go to; use shift")
         own = self.find(axis)
-        if action == "prescribed":
-            return self._with(act(self.flat, self.layout, own, to))
-        by = torch.as_tensor(to, dtype=self.flat.dtype, device=self.flat.device) - self.recover(own).g
-        return self.shift(own, by=by, action=action)
+        goal = self._g(own.name, "to", to, value)
+        if action == Prescribed.name:
+            return self._with(act(self.flat, self.layout, own, goal))
+        return self._moved(own.name, action, goal - self.recover(own).g)
 
     def shift(
-        self, axis: str | Axis | None = None, *, by: float | Tensor, action: ActionKind = "prescribed"
+        self,
+        axis: str | Axis | None = None,
+        *,
+        by: float | Tensor | None = None,
+        action: str = "prescribed",
+        **amount: float | Tensor,
     ) -> Representation:
-        """The features as if the images were transformed by `by` more; "fitted" serves models without a table too."""
-        if action == "prescribed":
-            return self._with(shift(self.flat, self.layout, self.find(axis), by))
-        if action != "fitted":
-            raise ValueError(f"action must be 'prescribed' or 'fitted', not {action!r}")
-        known = ", ".join(self.fitted) or "none"
-        if axis is None and len(self.fitted) > 1:
-            raise ValueError(f"say which axis; this model has fitted actions of {known}")
-        name = axis.name if isinstance(axis, Axis) else axis or next(iter(self.fitted), "")
-        if name not in self.fitted:
-            raise ValueError(f"no fitted action of {name!r}; this model has {known}")
-        steps = torch.as_tensor(by, dtype=self.flat.dtype, device=self.flat.device).expand(len(self.flat))
-        return self._with(self.fitted[name](self.flat, steps))
+        """The features as if the images were transformed by `by` more, or by an amount such as degrees=90.
+
+        Actions that were fitted serve models without a table too.
+        """
+        name = self._group(axis, action)
+        step = self._g(name, "by", by, amount)
+        if not step.is_meta and bool((step.abs() > 1 + 1e-6).any()):
+            raise DuetError(f"by counts in g and is at most 1, once through all of {name}; it is {float(step.abs().max()):g}")
+        return self._moved(name, action, step)
+
+    def nearest(self, k: int = 5, space: Literal["flat", "content"] = "flat") -> Neighbours:
+        """The k images of this batch that lie nearest to each, itself aside, by the cosine of all features or content."""
+        if space not in ("flat", "content"):
+            raise DuetError(f"neighbours are sought by 'flat' or 'content', not {space!r}")
+        if not 0 < k < len(self):
+            raise DuetError(f"{len(self)} images have 1 to {len(self) - 1} neighbours each, not {k}")
+        z = F.normalize(self.flat if space == "flat" else self.content, dim=1)
+        cosine = (z @ z.T).fill_diagonal_(-torch.inf)
+        found = cosine.topk(k, dim=1)
+        return Neighbours(found.indices, found.values)
+
+    def plot(self, image: int = 0, axis: str | Axis | None = None) -> Figure:
+        """P(g|x) of one image, with the recovered value."""
+        from ..figure import draw_marginal
+
+        own, one = self.find(axis), self[image]
+        scale = self.scales.get(own.name, Scale("", 0.0, 1.0))
+        estimate = one.recover(own) if own.readable else None
+        value = None if estimate is None else scale.low + (scale.high - scale.low) * float(estimate.g[0])
+        title = "" if value is None else f"recovered: {in_unit(value, scale.unit)}"
+        masses = one.marginal(own)[0].detach().cpu().numpy()
+        return draw_marginal(masses, (scale.low, scale.high), scale.unit, own.name, value, title)
 
     def to(self, *args: Any, **kwargs: Any) -> Representation:
-        """The features on another device or in another precision; the fitted actions follow to the device."""
+        """The features on another device or in another precision; the actions follow to the device."""
         flat = self.flat.to(*args, **kwargs)
-        fitted = {name: _on_device(action, flat.device) for name, action in self.fitted.items()}
-        return Representation(flat, self.layout, fitted, self.relative)
+        actions = {
+            name: {kind: _on_device(action, flat.device) for kind, action in own.items()}
+            for name, own in self.actions.items()
+        }
+        return replace(self, flat=flat, actions=actions)
 
     def numpy(self) -> NDArray[Any]:
         """The flat features as a NumPy array (B, D); half precision that NumPy lacks becomes float32."""
@@ -103,8 +152,8 @@ class Representation:
         return (flat.float() if flat.dtype == torch.bfloat16 else flat).numpy()
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write features, layout and fitted actions to one safetensors file, all of it or nothing."""
-        save_features(path, self.flat, self.layout, self.fitted, self.relative)
+        """Write features, layout and actions to one safetensors file, all of it or nothing."""
+        save_features(path, self.flat, self.layout, self.actions, self.relative, self.scales)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Representation:
@@ -116,13 +165,54 @@ class Representation:
         if axis is None:
             if len(self.layout.axes) != 1:
                 names = ", ".join(own.name for own in self.layout.axes) or "none"
-                raise ValueError(f"say which axis; this model has {names}")
+                raise DuetError(f"say which axis; this model has {names}")
             return self.layout.axes[0]
         return self.layout.find(axis)
 
+    def action(self, kind: str, axis: str | Axis | None = None) -> Action:
+        """The action of that kind on an axis: "prescribed" of every table, others as far as the model brings them."""
+        if kind == Prescribed.name:
+            return Prescribed(self.layout, self.find(axis), self.relative)
+        own = self.actions.get(self._group(axis, kind), {})
+        if kind not in own:
+            known = sorted({Prescribed.name, *(kind for held in self.actions.values() for kind in held)})
+            raise DuetError(f"no {kind} action of {self._group(axis, kind)!r}; this model has {', '.join(known)}")
+        return own[kind]
+
+    def _moved(self, name: str, kind: str, by: Tensor) -> Representation:
+        return self._with(self.action(kind, name).act(self.flat, by))
+
+    def _group(self, axis: str | Axis | None, kind: str) -> str:
+        """The name of the group that is meant; models without a table have groups, and no axes."""
+        if axis is not None:
+            return axis.name if isinstance(axis, Axis) else axis
+        names = [own.name for own in self.layout.axes]
+        if kind != Prescribed.name:
+            names = [name for name, held in self.actions.items() if kind in held]
+        if len(names) != 1:
+            what = "" if kind == Prescribed.name else f" {kind} actions of"
+            raise DuetError(f"say which axis; this model has{what} {', '.join(names) or 'none'}")
+        return names[0]
+
+    def _g(self, name: str, word: str, g: float | Tensor | None, value: Mapping[str, float | Tensor]) -> Tensor:
+        """(B,) in units of g: as given, or from a value in the group's unit."""
+        scale = self.scales.get(name)
+        unit = None if scale is None else unit_name(scale.unit)
+        if (g is None) == (not value) or len(value) > 1 or (value and next(iter(value)) != unit):
+            told = f"{word}=" + (f" (in g) or {unit}=" if unit not in (None, "g") else "")
+            raise DuetError(f"say how far with {told}, one of them" + (f"; not {', '.join(value)}=" if value else ""))
+        if g is None:
+            assert scale is not None
+            g = next(iter(value.values()))
+            g = (g - scale.low if word == "to" else g) / (scale.high - scale.low)
+        return torch.as_tensor(g, dtype=self.flat.dtype, device=self.flat.device).expand(len(self.flat))
+
     def _with(self, flat: Tensor) -> Representation:
-        return Representation(flat, self.layout, self.fitted, self.relative)
+        return replace(self, flat=flat)
 
 
-def _on_device(action: FittedAction, device: torch.device) -> FittedAction:
-    return action if action.mean.device == device else copy.deepcopy(action).to(device)
+def _on_device(action: Action, device: torch.device) -> Action:
+    if not isinstance(action, nn.Module) or all(own.device == device for own in action.buffers()):
+        return action
+    moved: Action = copy.deepcopy(action).to(device)
+    return moved

@@ -1,22 +1,33 @@
 """FittedAction: a linear action of g on the features of any encoder, fitted in closed form to pairs, without labels."""
 
+from __future__ import annotations
+
+import copy
 import math
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
+
+from ..domain import Domain, Topology, as_domain
+from ..error import DuetError
+from .action import Action, per_sample
+from .moment import standard_scale
 
 MATRIX_BYTES = 2_000_000_000  # the largest matrix of normal equations that a fit may make
 CHUNK_BYTES = 64_000_000  # the regressors of the pairs are made this many bytes at a time
 
 
-class FittedAction(nn.Module):
+class FittedAction(nn.Module, Action):
     """T_by z = sum_k phi_k(by) W_k [s, 1], s the standardised z; phi is Fourier, polynomial or one per element.
 
     Buffers only: `state_dict` holds all of it and `from_state_dict` rebuilds it.
     """
+
+    name: ClassVar[str] = "fitted"
+    title: ClassVar[str] = "the fitted action"
 
     mean: Tensor  # (D,)
     scale: Tensor  # (D,)
@@ -31,10 +42,10 @@ class FittedAction(nn.Module):
         self.register_buffer("weight", weight)
         self.register_buffer("differences", differences)
         self.register_buffer("circle", circle)
-        self.cyclic = bool(circle)
+        self.domain: Domain = as_domain(bool(circle))
 
     @classmethod
-    def from_state_dict(cls, state: dict[str, Tensor], features: int | None = None) -> "FittedAction":
+    def from_state_dict(cls, state: dict[str, Tensor], features: int | None = None) -> FittedAction:
         """The action whose `state_dict` this is; refuses tensors that do not fit together, or other than `features`."""
         mean, scale, weight, differences, circle = (
             state[name] for name in ("mean", "scale", "weight", "differences", "circle")
@@ -43,9 +54,9 @@ class FittedAction(nn.Module):
         fits = mean.shape == scale.shape == (dim,) and weight.shape == (terms, dim + 1, dim) and terms > 0
         fits = fits and differences.shape in ((0,), (terms,)) and circle.shape == () and circle.dtype == torch.bool
         if not fits or not (mean.dtype == scale.dtype == weight.dtype and weight.is_floating_point()):
-            raise ValueError("the tensors of a fitted action do not fit together")
+            raise DuetError("the tensors of a fitted action do not fit together")
         if features not in (None, dim):
-            raise ValueError(f"an action of {dim} features in a layout of {features}")
+            raise DuetError(f"an action of {dim} features in a layout of {features}")
         return cls(mean, scale, weight, differences, circle)
 
     @classmethod
@@ -54,11 +65,11 @@ class FittedAction(nn.Module):
         z_from: Tensor,
         z_to: Tensor,
         by: Tensor,
-        cyclic: bool,
+        cyclic: Topology,
         order: int = 3,
         elements: Sequence[float] | None = None,
         ridge: float = 1e-6,
-    ) -> "FittedAction":
+    ) -> FittedAction:
         """Ridge regression of f(tau_b x) on f(tau_a x), given by = b - a: (N, D), (N, D), (N,) -> FittedAction.
 
         `order` is the highest frequency on the circle, the degree on the interval. With `elements`, the g of a finite
@@ -66,21 +77,24 @@ class FittedAction(nn.Module):
         square and pulls towards the identity: where the data say nothing, nothing moves.
         """
         _check_pairs(z_from, z_to, by)
+        domain = as_domain(cyclic)
+        if elements is not None and not len(elements):
+            raise DuetError("a finite group has at least one element")
         if order < 0 or ridge < 0:
-            raise ValueError(f"order and ridge must not be negative, not {order} and {ridge}")
+            raise DuetError(f"order and ridge must not be negative, not {order} and {ridge}")
         device = torch.device("cpu") if z_from.device.type == "mps" else z_from.device  # the fit needs float64
         z_from, z_to, by = z_from.detach().to(device), z_to.detach().to(device), by.detach().to(device, torch.float64)
         mean, scale = _moments(z_from, z_to)
         dim = len(mean)
-        differences = _differences(elements, cyclic).to(device)
+        differences = domain.differences(elements or ()).to(device)
         if elements is None:
-            order = _affordable_order(order, dim, cyclic)
+            order = _affordable_order(order, dim, domain)
             parts = [torch.arange(len(by), device=device)]
         else:
             order = 0  # one constant matrix for the pairs of each difference
-            nearest = _nearest(by, differences, cyclic)
+            nearest = domain.nearest(by, differences)
             parts = [(nearest == k).nonzero().squeeze(-1) for k in range(len(differences))]
-        terms = _terms(order, cyclic)
+        terms = domain.terms(order)
 
         def solve(part: Tensor) -> Tensor:
             """The weights (K, D + 1, D) that best fit these pairs."""
@@ -89,19 +103,29 @@ class FittedAction(nn.Module):
             moment = torch.zeros(width, dim, dtype=torch.float64, device=device)
             for rows in torch.split(part, max(1, CHUNK_BYTES // (8 * width))):
                 s, t = (_standardise(z[rows].to(torch.float64), mean, scale) for z in (z_from, z_to))
-                x = _regressors(s, _basis(by[rows], terms, cyclic))
+                x = _regressors(s, domain.basis(by[rows], terms))
                 gram.addmm_(x.T, x)
                 moment.addmm_(x.T, t - s)
             weight = _ridge_solution(gram, moment, ridge).reshape(terms, dim + 1, dim)
             weight[0, :dim] += torch.eye(dim, dtype=torch.float64, device=device)  # T - 1 was fitted
             return weight
 
-        return cls(mean, scale, torch.cat([solve(part) for part in parts]), differences, torch.tensor(cyclic))
+        weights = torch.cat([solve(part) for part in parts])
+        return cls(mean, scale, weights, differences, torch.tensor(domain.cyclic, device=device))
+
+    def act(self, z: Tensor, by: float | Tensor) -> Tensor:
+        """T_by z: (B, D), (B,) -> (B, D)."""
+        return self(z, by)  # type: ignore[no-any-return]
+
+    def orbit(self, z: Tensor, start: float, goals: Tensor) -> Tensor:
+        """The same for every goal, in single precision: the fit needs more, its use does not."""
+        single = copy.deepcopy(self).float()
+        return torch.stack([single(z, float(step)) for step in goals - start])
 
     def forward(self, z: Tensor, by: float | Tensor) -> Tensor:
         """T_by z: (B, D), (B,) -> (B, D), in the type of z. A finite group takes its nearest difference to `by`."""
         dtype = self.weight.dtype
-        amount = torch.as_tensor(by, dtype=dtype, device=z.device).expand(len(z))
+        amount = per_sample(by, self.weight.new_empty(len(z), 0))
         with torch.autocast(z.device.type, enabled=False):
             s = _standardise(z.to(dtype), self.mean, self.scale)
             x = _regressors(s, self._phi(amount))
@@ -117,25 +141,13 @@ class FittedAction(nn.Module):
 
     def _phi(self, by: Tensor) -> Tensor:
         if len(self.differences):
-            nearest = _nearest(by, self.differences.to(by.dtype), self.cyclic)
+            nearest = self.domain.nearest(by, self.differences.to(by.dtype))
             return nn.functional.one_hot(nearest, len(self.differences)).to(by.dtype)
-        return _basis(by, len(self.weight), self.cyclic)
+        return self.domain.basis(by, len(self.weight))
 
     def _load_from_state_dict(self, *arguments: Any, **options: Any) -> None:
         super()._load_from_state_dict(*arguments, **options)
-        self.cyclic = bool(self.circle)
-
-
-def _terms(order: int, cyclic: bool) -> int:
-    return 2 * order + 1 if cyclic else order + 1
-
-
-def _basis(by: Tensor, terms: int, cyclic: bool) -> Tensor:
-    """1, cos 2 pi k by, sin 2 pi k by for k = 1, 2, ... on the circle; by^k on the interval: (N,) -> (N, terms)."""
-    if not cyclic:
-        return by.unsqueeze(-1) ** torch.arange(terms, dtype=by.dtype, device=by.device)
-    angles = 2 * math.pi * by.unsqueeze(-1) * torch.arange(1, terms // 2 + 1, dtype=by.dtype, device=by.device)
-    return torch.cat([torch.ones_like(by).unsqueeze(-1), angles.cos(), angles.sin()], -1)
+        self.domain = as_domain(bool(self.circle))
 
 
 def _regressors(s: Tensor, phi: Tensor) -> Tensor:
@@ -155,10 +167,7 @@ def _moments(z_from: Tensor, z_to: Tensor) -> tuple[Tensor, Tensor]:
     for z in (z_from, z_to):
         for rows in torch.split(z, max(1, CHUNK_BYTES // (8 * z.shape[1]))):
             square += (rows.to(torch.float64) - mean).square().sum(0)
-    deviation = (square / (2 * len(z_from))).sqrt()
-    # A feature that does not vary has nothing but rounding to standardise.
-    varies = deviation > 1e-6 * (mean.abs() + deviation.max())
-    return mean, torch.where(varies, deviation, torch.ones_like(deviation))
+    return mean, standard_scale(mean, (square / (2 * len(z_from))).sqrt())
 
 
 def _ridge_solution(gram: Tensor, moment: Tensor, ridge: float) -> Tensor:
@@ -167,7 +176,7 @@ def _ridge_solution(gram: Tensor, moment: Tensor, ridge: float) -> Tensor:
     if level == 0:  # no pairs
         return torch.zeros_like(moment)
     if not math.isfinite(level):
-        raise ValueError("the features hold NaN or infinity")
+        raise DuetError("the features hold NaN or infinity")
     strength, added = max(ridge, len(gram) * torch.finfo(gram.dtype).eps), 0.0
     while True:
         gram.diagonal().add_((strength - added) * level)
@@ -177,9 +186,9 @@ def _ridge_solution(gram: Tensor, moment: Tensor, ridge: float) -> Tensor:
         strength, added = 10 * strength, strength
 
 
-def _affordable_order(order: int, dim: int, cyclic: bool) -> int:
+def _affordable_order(order: int, dim: int, domain: Domain) -> int:
     wanted = order
-    while order > 0 and 8 * (_terms(order, cyclic) * (dim + 1)) ** 2 > MATRIX_BYTES:
+    while order > 0 and 8 * (domain.terms(order) * (dim + 1)) ** 2 > MATRIX_BYTES:
         order -= 1
     if order < wanted:
         warnings.warn(
@@ -190,25 +199,7 @@ def _affordable_order(order: int, dim: int, cyclic: bool) -> int:
     return order
 
 
-def _differences(elements: Sequence[float] | None, cyclic: bool) -> Tensor:
-    """The distinct b - a of a finite group, modulo 1 on the circle: (K,); empty for a continuous group."""
-    e = torch.tensor(list(elements or ()), dtype=torch.float64, device="cpu")
-    if elements is not None and not len(e):
-        raise ValueError("a finite group has at least one element")
-    d = (e.unsqueeze(0) - e.unsqueeze(1)).flatten().round(decimals=6)
-    distinct: Tensor = torch.unique(d.remainder(1) if cyclic else d)
-    return distinct
-
-
-def _nearest(by: Tensor, differences: Tensor, cyclic: bool) -> Tensor:
-    """Index of the nearest difference: (N,), (K,) -> (N,)."""
-    away: Tensor = by.unsqueeze(-1) - differences
-    if cyclic:
-        away = away - away.round()
-    return away.abs().argmin(-1)
-
-
 def _check_pairs(z_from: Tensor, z_to: Tensor, by: Tensor) -> None:
     if z_from.ndim != 2 or z_from.shape != z_to.shape or by.shape != z_from.shape[:1] or not len(by):
         shapes = ", ".join(str(tuple(tensor.shape)) for tensor in (z_from, z_to, by))
-        raise ValueError(f"pairs are (N, D), (N, D) and (N,) with N > 0, not {shapes}")
+        raise DuetError(f"pairs are (N, D), (N, D) and (N,) with N > 0, not {shapes}")

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from ..error import DuetError
 from .target import Target, target_from_dict
 
 
@@ -23,12 +24,12 @@ class Axis:
 
     def __post_init__(self) -> None:
         if self.bins < 2:
-            raise ValueError(f"axis {self.name!r} needs at least 2 bins, not {self.bins}")
+            raise DuetError(f"axis {self.name!r} needs at least 2 bins, not {self.bins}")
 
     @property
     def readable(self) -> bool:
         """Whether g can be read off the columns: two on a circle cannot tell g from its mirror image."""
-        return self.bins > 2 or not self.target.cyclic
+        return self.bins >= self.target.domain.least_bins
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values from which `from_dict` makes an equal axis."""
@@ -63,6 +64,11 @@ class Layout(ABC):
     def to_dict(self) -> dict[str, Any]:
         """Plain values from which `layout_from_dict` makes an equal layout."""
 
+    @property
+    def content_width(self) -> int:
+        """Numbers of content a sample."""
+        return int(self.content(torch.zeros(1, self.dim)).shape[1])
+
     def find(self, axis: str | Axis) -> Axis:
         """The axis of that name; an Axis must be one of this layout's own."""
         return self.axes[self._place(axis)]
@@ -73,15 +79,15 @@ class Layout(ABC):
                 return place
         raise self._no_axis(axis)
 
-    def _no_axis(self, axis: str | Axis) -> ValueError:
+    def _no_axis(self, axis: str | Axis) -> DuetError:
         names = ", ".join(own.name for own in self.axes) or "none"
         if isinstance(axis, Axis) and any(axis.name == own.name for own in self.axes):
-            return ValueError(f"axis {axis.name!r} has other bins or another target in this model")
-        return ValueError(f"no axis {axis.name if isinstance(axis, Axis) else axis!r}; this model has {names}")
+            return DuetError(f"axis {axis.name!r} has other bins or another target in this model")
+        return DuetError(f"no axis {axis.name if isinstance(axis, Axis) else axis!r}; this model has {names}")
 
     def _check(self, z: Tensor) -> Tensor:
         if z.ndim != 2 or z.shape[-1] != self.dim:
-            raise ValueError(f"this layout takes features (B, {self.dim}), not {tuple(z.shape)}")
+            raise DuetError(f"this layout takes features (B, {self.dim}), not {tuple(z.shape)}")
         return z
 
 
@@ -124,7 +130,7 @@ class Structured(Layout):
         _check_count("rows of content", content)
         names = [axis.name for axis in axes]
         if not names or len(set(names)) < len(names):
-            raise ValueError(f"a {self.kind} layout needs one or more axes, no two of one name, not {names}")
+            raise DuetError(f"a {self.kind} layout needs one or more axes, no two of one name, not {names}")
         object.__setattr__(self, "rows", content)
         object.__setattr__(self, "axes", tuple(axes))
         object.__setattr__(self, "dim", content * self.columns(axes))
@@ -226,13 +232,13 @@ def layout_from_dict(plain: dict[str, Any]) -> Layout:
     for layout in (Joint, Concatenated):
         if kind == layout.kind:
             return layout(plain["content"], axes)
-    raise ValueError(f"no layout {kind!r}; there are flat, table, joint, concatenated")
+    raise DuetError(f"no layout {kind!r}; there are flat, table, joint, concatenated")
 
 
 def _rows(dim: int, columns: int) -> int:
     if dim < columns or dim % columns:
         near = [n for n in (dim // columns * columns, (dim // columns + 1) * columns) if n]
-        raise ValueError(f"{dim} features do not divide into {columns} columns; the nearest that do: {near}")
+        raise DuetError(f"{dim} features do not divide into {columns} columns; the nearest that do: {near}")
     return dim // columns
 
 
@@ -247,4 +253,4 @@ def _mean(z: Tensor, dims: tuple[int, ...]) -> Tensor:
 
 def _check_count(what: str, count: int) -> None:
     if count < 1:
-        raise ValueError(f"a layout needs at least 1 of its {what}, not {count}")
+        raise DuetError(f"a layout needs at least 1 of its {what}, not {count}")

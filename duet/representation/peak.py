@@ -8,14 +8,21 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from ..domain import Domain
+
 RADIUS = 3  # neighbours on either side through which the polynomial goes
 NEWTON_STEPS = 4
 
 
-def grid(points: int, cyclic: bool) -> Tensor:
+def grid(points: int, domain: Domain) -> Tensor:
     """k / points for the whole circle or interval, and RADIUS more on either side: (K,) float64 on the CPU."""
-    last = points - 1 if cyclic else points
+    last = last_point(points, domain)
     return torch.arange(-RADIUS, last + RADIUS + 1, dtype=torch.float64, device="cpu") / points
+
+
+def last_point(points: int, domain: Domain) -> int:
+    """The last k of a grid: on the circle the one before the first comes again."""
+    return points - 1 if domain.cyclic else points
 
 
 def likelihood_table(log_masses: Callable[[Tensor, int], Tensor], bins: int, g: Tensor) -> Tensor:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from .layout import Axis, Flat, Layout, Structured, Table
-from .peak import RADIUS, find_peak, grid, interpolate, likelihood_table
+from .peak import RADIUS, find_peak, grid, interpolate, last_point, likelihood_table
 from .target import Estimate, Target, _grid_points
 
 FINER = 4  # log masses are read at any g, not only near a peak: a finer grid than recovery needs
@@ -21,20 +21,19 @@ class Tabulated(Target):
     """
 
     def __init__(self, target: Target, bins: int) -> None:
-        self.cyclic = target.cyclic  # type: ignore[misc]
+        self.domain = target.domain  # type: ignore[misc]
         self.sigma = target.sigma
         self.points = _grid_points(target)
         self.fine = FINER * self.points
-        likelihood = likelihood_table(target.log_masses, bins, grid(self.points, self.cyclic))
+        likelihood = likelihood_table(target.log_masses, bins, grid(self.points, self.domain))
         self.likelihood = likelihood.float().contiguous()  # (bins, points and margins)
-        self.log = target.log_masses(grid(self.fine, self.cyclic), bins).float().contiguous()  # (points ..., bins)
+        self.log = target.log_masses(grid(self.fine, self.domain), bins).float().contiguous()  # (points ..., bins)
 
     def log_masses(self, g: Tensor, bins: int) -> Tensor:
         """log Q_j(g), read off the table: (B,) -> (B, bins); g outside [0, 1] wraps or is clamped."""
-        g = (g - g.floor() if self.cyclic else g.clamp(0, 1)).float() * self.fine
-        nearest = g.round()
-        last = self.fine - 1 if self.cyclic else self.fine
-        nearest = nearest.clamp(max=last)  # the circle's last half step is read from the point before it
+        g = self.domain.wrap(g).float() * self.fine
+        # The circle's last half step is read from the point before it.
+        nearest = g.round().clamp(max=last_point(self.fine, self.domain))
         stencil = torch.arange(2 * RADIUS + 1, device=g.device)
         near = self.log[nearest.long().unsqueeze(-1) + stencil].transpose(-1, -2)  # (B, bins, 2 RADIUS + 1)
         return interpolate(near, (g - nearest)[:, None, None].expand(-1, near.shape[1], 1))

@@ -8,8 +8,9 @@ from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
+from ..domain import Circle, Domain, Interval, Topology, as_domain
+from ..error import DuetError
 from .peak import find_peak, grid, likelihood_table
 from .quadrature import log_von_mises_integrals
 
@@ -24,12 +25,22 @@ class Estimate(NamedTuple):
 class Target(ABC):
     """A family of densities on the circle or on the interval [0, 1], indexed by its peak g."""
 
-    cyclic: ClassVar[bool]
+    domain: ClassVar[Domain]
     sigma: float
+
+    @property
+    def cyclic(self) -> bool:
+        """Whether g lives on a circle."""
+        return self.domain.cyclic
 
     @abstractmethod
     def _log_masses(self, g: Tensor, bins: int) -> Tensor:
         """log_masses of a float64 g."""
+
+    @property
+    def width(self) -> float:
+        """The density's width in units of g: what a grid must resolve."""
+        return self.sigma
 
     @abstractmethod
     def difference_masses(self, delta: Tensor, bins: int) -> Tensor:
@@ -52,21 +63,18 @@ class Target(ABC):
         The spread is sqrt(sum_j masses_j d_j^2), d_j the distance from g to bin j's centre, circular on the circle.
         """
         bins = masses.shape[-1]
-        _check_bins(bins, least=3 if self.cyclic else 2, circle=self.cyclic)
+        _check_bins(bins, least=self.domain.least_bins)
         masses = masses.to(_result_dtype(masses))
         masses = masses / masses.sum(-1, keepdim=True).clamp(min=torch.finfo(masses.dtype).tiny)
         centres = (torch.arange(bins, dtype=masses.dtype, device=masses.device) + 0.5) / bins
         if method == "fit":
             g = self._fit(masses)
         elif method == "mean":
-            g = _barycentre(masses, centres) if self.cyclic else (masses * centres).sum(-1)
+            g = self.domain.mean(masses, centres)
         else:
-            raise ValueError(f"no method {method!r}; estimate has fit, mean")
-        g = wrap(g) if self.cyclic else g.clamp(0, 1)
-        distance = centres - g.unsqueeze(-1)
-        if self.cyclic:
-            distance = distance - distance.round()
-        variance = (masses * distance.square()).sum(-1)
+            raise DuetError(f"no method {method!r}; estimate has fit, mean")
+        g = self.domain.wrap(g)
+        variance = (masses * self.domain.difference(centres, g.unsqueeze(-1)).square()).sum(-1)
         return Estimate(g, variance.clamp(min=torch.finfo(masses.dtype).eps ** 2).sqrt())
 
     def read(self, logits: Tensor) -> Estimate:
@@ -90,7 +98,7 @@ class Gaussian(Target):
     """Normal density with standard deviation `sigma`, truncated to [0, 1]: for interval groups."""
 
     sigma: float = 0.2
-    cyclic: ClassVar[bool] = False
+    domain: ClassVar[Domain] = Interval()
 
     def __post_init__(self) -> None:
         _check_sigma(self.sigma)
@@ -119,7 +127,7 @@ class VonMises(Target):
 
     sigma: float
     kappa: float
-    cyclic: ClassVar[bool] = True
+    domain: ClassVar[Domain] = Circle()
 
     def __init__(self, sigma: float | None = None, kappa: float | None = None) -> None:
         if kappa is None:
@@ -127,13 +135,18 @@ class VonMises(Target):
             _check_sigma(sigma)
             kappa = 1 / (2 * math.pi * sigma**2)
         if not (0 < kappa < math.inf):
-            raise ValueError(f"kappa must be positive and finite, not {kappa}")
+            raise DuetError(f"kappa must be positive and finite, not {kappa}")
         implied = 1 / math.sqrt(2 * math.pi * kappa)
         _check_sigma(implied)
         if sigma is not None and not math.isclose(sigma, implied, rel_tol=1e-9):
-            raise ValueError(f"sigma {sigma} and kappa {kappa} disagree (kappa gives sigma {implied:.6g}); give one")
+            raise DuetError(f"sigma {sigma} and kappa {kappa} disagree (kappa gives sigma {implied:.6g}); give one")
         object.__setattr__(self, "sigma", implied if sigma is None else sigma)
         object.__setattr__(self, "kappa", kappa)
+
+    @property
+    def width(self) -> float:
+        """1 / (2 pi sqrt kappa), in turns."""
+        return self.sigma / math.sqrt(2 * math.pi)
 
     def _log_masses(self, g: Tensor, bins: int) -> Tensor:
         return log_von_mises_integrals(g, self.kappa, bins).log_softmax(-1)
@@ -152,35 +165,18 @@ def target_from_dict(plain: dict[str, Any]) -> Target:
     arguments = dict(plain)
     kind = arguments.pop("kind", None)
     if kind not in KINDS:
-        raise ValueError(f"no target {kind!r}; there are {', '.join(KINDS)}")
+        raise DuetError(f"no target {kind!r}; there are {', '.join(KINDS)}")
     return KINDS[kind](**arguments)
 
 
-def wrap(g: Tensor) -> Tensor:
-    """g modulo 1, in [0, 1): the remainder of a tiny negative number rounds to 1, which is 0 on the circle."""
-    g = g - g.floor()
-    return torch.where(g < 1, g, g - 1)
-
-
-def difference(p: Tensor, q: Tensor, cyclic: bool) -> Tensor:
+def difference(p: Tensor, q: Tensor, cyclic: Topology) -> Tensor:
     """Masses of g_q - g_p, D_k = sum_i p_i q_(i + k): (B, bins) twice -> (B, bins), lag 0 first, on the circle;
     -> (B, 2 bins - 1), lag 0 in the middle, on the interval."""
     if p.shape != q.shape:
-        raise ValueError(f"two marginals of one axis have one shape, not {tuple(p.shape)} and {tuple(q.shape)}")
+        raise DuetError(f"two marginals of one axis have one shape, not {tuple(p.shape)} and {tuple(q.shape)}")
     dtype = torch.promote_types(_result_dtype(p), q.dtype)
-    p, q = p.to(dtype), q.to(dtype)
-    bins = p.shape[-1]
-    q = torch.cat([q, q[..., :-1]], -1) if cyclic else F.pad(q, (bins - 1, bins - 1))
     with torch.autocast(p.device.type, enabled=False):
-        # Window k holds q_(i + k) for every i. Products of masses cannot be negative; an FFT's rounding can.
-        return (q.unfold(-1, bins, 1) @ p.unsqueeze(-1)).squeeze(-1)
-
-
-def _barycentre(masses: Tensor, centres: Tensor) -> Tensor:
-    """Appendix D: the angle of the masses' centre of gravity on the unit circle, in turns."""
-    angles = 2 * math.pi * centres
-    x, y = (masses * angles.cos()).sum(-1), (masses * angles.sin()).sum(-1)
-    return torch.atan2(y, x) / (2 * math.pi)
+        return as_domain(cyclic).correlate(p.to(dtype), q.to(dtype))
 
 
 MOST_POINTS = 2**15
@@ -189,13 +185,13 @@ MOST_POINTS = 2**15
 
 def _grid_points(target: Target) -> int:
     """Enough that the likelihood between neighbours is a polynomial: its features are as wide as the density."""
-    width = target.sigma / math.sqrt(2 * math.pi) if target.cyclic else target.sigma  # in turns, 1 / (2 pi sqrt kappa)
+    width = target.width
     return min(max(64, math.ceil(12 / width)), MOST_POINTS)
 
 
 def _table(target: Target, bins: int, dtype: torch.dtype, device: torch.device) -> Tensor:
     with torch.no_grad():
-        g = grid(_grid_points(target), target.cyclic)
+        g = grid(_grid_points(target), target.domain)
         return likelihood_table(target.log_masses, bins, g).to(device, dtype)
 
 
@@ -219,11 +215,12 @@ def _result_dtype(tensor: Tensor) -> torch.dtype:
 def _check_sigma(sigma: float) -> None:
     """Refuse what double precision cannot tell from a point, or from the uniform distribution."""
     if not 1e-6 <= sigma <= 1e6:
-        raise ValueError(f"sigma must be positive, from 1e-6 to 1e6; it is {sigma:g}")
+        raise DuetError(f"sigma must be positive, from 1e-6 to 1e6; it is {sigma:g}")
 
 
-def _check_bins(bins: int, least: int, circle: bool = False) -> None:
+def _check_bins(bins: int, least: int) -> None:
     if bins < least:
+        circle = least == Circle.least_bins
         why = " (two cannot tell g from its mirror image)" if circle else ""
         where = "a circle" if circle else "an axis"
-        raise ValueError(f"{where} needs at least {least} bins{why}, not {bins}; give the axis more bins")
+        raise DuetError(f"{where} needs at least {least} bins{why}, not {bins}; give the axis more bins")

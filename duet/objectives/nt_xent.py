@@ -1,20 +1,18 @@
-"""The two objectives: contrast of contents (NT-Xent) and match of marginals (Jensen-Shannon)."""
+"""NT-Xent: every view must be told from all others, but for the other view of its own image."""
+
+from __future__ import annotations
 
 import math
 from collections.abc import Callable
 from typing import Any
 
 import torch
-import torch.distributed
 from torch import Tensor
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
-
-def jensen_shannon(p: Tensor, q: Tensor) -> Tensor:
-    """JS = (KL(p | m) + KL(q | m)) / 2, m = (p + q) / 2, natural log: (B, bins) twice -> (B,), in [0, ln 2]."""
-    p, q = _at_least_single(p), _at_least_single(q)
-    return _JensenShannon.apply(p, q)  # type: ignore[no-any-return, no-untyped-call]
+from ..error import DuetError
+from .precision import at_least_single, refuse_second_derivatives
 
 
 def nt_xent(
@@ -32,13 +30,13 @@ def nt_xent(
     and backward, so memory is O(N chunk) instead of O(N^2).
     """
     if first.shape != second.shape or first.ndim != 2:
-        raise ValueError(f"the two views need one shape (N, dim), not {tuple(first.shape)} and {tuple(second.shape)}")
+        raise DuetError(f"the two views need one shape (N, dim), not {tuple(first.shape)} and {tuple(second.shape)}")
     if temperature <= 0:
-        raise ValueError(f"temperature must be positive, not {temperature}")
+        raise DuetError(f"temperature must be positive, not {temperature}")
     if chunk is not None and chunk < 1:
-        raise ValueError(f"chunk must be at least 1 anchor, not {chunk}")
+        raise DuetError(f"chunk must be at least 1 anchor, not {chunk}")
     with torch.autocast(first.device.type, enabled=False):
-        anchors = F.normalize(torch.cat([_at_least_single(first), _at_least_single(second)]), dim=-1)
+        anchors = F.normalize(torch.cat([at_least_single(first), at_least_single(second)]), dim=-1)
         chunk = chunk or len(anchors)
         if chunk >= len(anchors) and gather is None and temperature >= _WARM:
             return _Contrast.apply(anchors, temperature)  # type: ignore[no-any-return, no-untyped-call]
@@ -57,40 +55,6 @@ def nt_xent(
             for a, o, p in pieces
         ]
         return torch.stack(losses).sum() / len(anchors)
-
-
-def all_gather(tensor: Tensor) -> Tensor:
-    """The rows of all ranks in rank order, differentiable: (N, ...) -> (world size * N, ...).
-
-    Backward sums what every rank asks of these rows. If each rank differentiates its local mean, the rows of a rank so
-    receive world size times their gradient in the joined batch's mean; DistributedDataParallel's average over ranks
-    divides by the world size, and the parameters get exactly the gradient of one process on the joined batch.
-    Without an initialised process group it is the identity.
-    """
-    if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
-        return tensor
-    return _AllGather.apply(tensor)  # type: ignore[no-any-return, no-untyped-call]
-
-
-class _JensenShannon(torch.autograd.Function):
-    """dJS/dp = log(p / m) / 2, which the value has computed already."""
-
-    @staticmethod
-    def forward(ctx: Any, p: Tensor, q: Tensor) -> Tensor:
-        tiny = torch.finfo(p.dtype).tiny
-        middle = ((p + q) / 2).clamp_(min=tiny)
-        # At p = 0 the logarithm is infinite; the floor makes it a large number.
-        logs = [(side / middle).clamp_(min=tiny).log_() for side in (p, q)]
-        ctx.save_for_backward(*logs)
-        # Rounding may leave the range by an ulp.
-        return torch.addcmul(p * logs[0], q, logs[1]).sum(-1).div_(2).clamp_(0, math.log(2))
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        _refuse_second_derivatives("jensen_shannon")
-        half = gradients[0].unsqueeze(-1) / 2
-        wanted = zip(ctx.saved_tensors, ctx.needs_input_grad, strict=True)
-        return tuple(half * log if needed else None for log, needed in wanted)
 
 
 class _Contrast(torch.autograd.Function):
@@ -112,7 +76,7 @@ class _Contrast(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
-        _refuse_second_derivatives("nt_xent")
+        refuse_second_derivatives("nt_xent")
         anchors, weights, totals = ctx.saved_tensors
         inverse = totals.reciprocal()
         pull = (weights * (inverse + inverse.unsqueeze(1))) @ anchors
@@ -122,21 +86,6 @@ class _Contrast(torch.autograd.Function):
 
 # Cosines differ by 2 at most: from this temperature on, exp((s - 1) / t) is at least exp(-40), far from underflow.
 _WARM = 0.05
-
-
-class _AllGather(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, tensor: Tensor) -> Tensor:
-        ctx.rows = tensor.shape[0]
-        parts = [torch.empty_like(tensor) for _ in range(torch.distributed.get_world_size())]
-        torch.distributed.all_gather(parts, tensor.contiguous())
-        return torch.cat(parts)
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> Tensor:
-        total = gradients[0].clone()
-        torch.distributed.all_reduce(total)
-        return total.narrow(0, torch.distributed.get_rank() * ctx.rows, ctx.rows)
 
 
 def _cross_entropy(anchors: Tensor, candidates: Tensor, own: Tensor, positive: Tensor) -> Tensor:
@@ -151,14 +100,3 @@ def _block_of(anchors: Tensor, candidates: Tensor) -> Tensor:
     blocks = candidates.detach().reshape(-1, *anchors.shape)
     distances: Tensor = (blocks - anchors.detach()).abs()
     return distances.amax((1, 2)).argmin()
-
-
-def _refuse_second_derivatives(name: str) -> None:
-    """What a gradient by hand has saved counts as constant: a second derivative would be wrong, without a word."""
-    if torch.is_grad_enabled() and not torch.compiler.is_compiling():
-        raise RuntimeError(f"{name} can be differentiated once; leave out create_graph")
-
-
-def _at_least_single(tensor: Tensor) -> Tensor:
-    """float64 stays float64, half precision becomes float32."""
-    return tensor.to(torch.promote_types(tensor.dtype, torch.float32))

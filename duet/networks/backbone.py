@@ -1,13 +1,17 @@
 """Backbones by name: images in, representation out, with a final batch norm that is always ours."""
 
-import difflib
+from __future__ import annotations
+
 import inspect
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from ..error import DuetError, first_line, nearest
+from ..plugin import import_name, is_spec
 from .resnet import BasicBlock, Bottleneck, ResNet, Stage, Stem
 
 TIMM = "timm:"
@@ -25,9 +29,11 @@ class Backbone(nn.Module):
     ) -> None:
         super().__init__()
         if dim is not None and dim < 1:
-            raise ValueError(f"a representation needs at least one feature, got dim={dim}")
+            raise DuetError(f"a representation needs at least one feature, got dim={dim}")
         self.channels = channels
         self.dim = width if dim is None else dim
+        self.recipe: dict[str, Any] | None = None
+        """The arguments of `build_backbone` that make it again; None for a module that was handed in."""
         self.body = body
         self.map = nn.Identity() if self.dim == width else nn.Linear(width, self.dim, bias=False)
         self.norm = nn.BatchNorm1d(self.dim)
@@ -49,7 +55,7 @@ class Backbone(nn.Module):
         """(B, channels, H, W) -> (B, dim)"""
         if images.ndim != 4 or images.shape[1] != self.channels:
             expected = f"(B, {self.channels}, H, W)"
-            raise ValueError(f"this encoder takes images {expected}, got {tuple(images.shape)}")
+            raise DuetError(f"this encoder takes images {expected}, got {tuple(images.shape)}")
         return self.norm(self.map(self.body((images - self.mean) / self.std)))  # type: ignore[no-any-return]
 
 
@@ -76,12 +82,12 @@ def standard(
     """ResNet-18 and ResNet-50, with the ImageNet stem (7x7, stride 2, pooling) or the CIFAR one (3x3, stride 1)."""
     stems = {"imagenet": Stem(64, kernel=7, stride=2, pool=True), "cifar": Stem(64)}
     if stem not in stems:
-        raise ValueError(f"no stem {stem!r}; there are {', '.join(stems)}")
+        raise DuetError(f"no stem {stem!r}; there are {', '.join(stems)}")
     stages = [Stage(64 * 2**i, n, stride=1 if i == 0 else 2) for i, n in enumerate(blocks)]
     return ResNet(stems[stem], stages, channels=channels, block=block, zero_init=zero_init)
 
 
-ENCODERS: dict[str, Callable[..., ResNet]] = {
+BACKBONES: dict[str, Callable[..., ResNet]] = {
     "tiny": partial(strided, (16, 32, 128)),
     "small": partial(strided, (32, 64, 128)),
     "resnet20": partial(wide_cifar, 3),
@@ -95,20 +101,66 @@ ENCODERS: dict[str, Callable[..., ResNet]] = {
 }
 
 
-def build_backbone(name: str, *, channels: int = 3, dim: int | None = None, **options: object) -> Backbone:
-    """A backbone by name: one of ENCODERS, or `timm:<model>`. Options: `stem` (18 and 50), `zero_init`."""
+def build_backbone(
+    name: str,
+    *,
+    channels: int = 3,
+    dim: int | None = None,
+    image_size: tuple[int, int] = (32, 32),
+    **options: object,
+) -> Backbone:
+    """A backbone by name: one of BACKBONES, `timm:<model>`, or your own `module:build`, which is imported.
+
+    `module:build` calls build(channels=channels) and wraps what it returns; `image_size` is that of an image with which
+    the number of its features is found. Options: `stem` (18 and 50), `zero_init`.
+    """
     if name.startswith(TIMM):
-        return _from_timm(name.removeprefix(TIMM), channels, dim, options)
-    if name not in ENCODERS:
-        nearest = difflib.get_close_matches(name, ENCODERS, n=3, cutoff=0.4) or ENCODERS
-        raise ValueError(f"no encoder {name!r}; nearest: {', '.join(nearest)}; or {TIMM}<model>")
-    builder = ENCODERS[name]
+        backbone = _from_timm(name.removeprefix(TIMM), channels, dim, options)
+    elif is_spec(name):
+        backbone = _from_module(name, channels, dim, image_size)
+    else:
+        backbone = _from_name(name, channels, dim, options)
+    backbone.recipe = {"name": name, "channels": channels, "dim": dim, **options}
+    return backbone
+
+
+def _from_name(name: str, channels: int, dim: int | None, options: dict[str, object]) -> Backbone:
+    if name not in BACKBONES:
+        near = nearest(name, BACKBONES, most=3) or BACKBONES
+        raise DuetError(f"no encoder {name!r}; nearest: {', '.join(near)}; or {TIMM}<model>, or module:build")
+    builder = BACKBONES[name]
     accepted = [option for option in inspect.signature(builder).parameters if option != "channels"]
     for option in options:
         if option not in accepted:
-            raise ValueError(f"encoder {name!r} has no option {option!r}; it has {', '.join(accepted)}")
+            raise DuetError(f"encoder {name!r} has no option {option!r}; it has {', '.join(accepted)}")
     body = builder(channels=channels, **options)
     return Backbone(body, body.width, channels=channels, dim=dim)
+
+
+def _from_module(spec: str, channels: int, dim: int | None, image_size: tuple[int, int]) -> Backbone:
+    module = build_module(spec, channels)
+    if isinstance(module, Backbone):
+        return module
+    if not isinstance(module, nn.Module):
+        raise DuetError(f"{spec} must return a torch module to be trained, not a {type(module).__name__}")
+    return wrap(module, channels=channels, dim=dim, image_size=image_size)
+
+
+def build_module(spec: str, channels: int) -> Any:
+    """What the user's `module:build` returns: called with channels=, or without it where it takes none."""
+    build = import_name(spec)
+    if not callable(build):
+        raise DuetError(f"{spec} is not a function that builds an encoder")
+    try:
+        signature = inspect.signature(build)
+        known = "channels" in signature.parameters or any(
+            p.kind is inspect.Parameter.VAR_KEYWORD for p in signature.parameters.values()
+        )
+        arguments = {"channels": channels} if known else {}
+        signature.bind(**arguments)
+    except (TypeError, ValueError) as error:
+        raise DuetError(f"{spec} must build an encoder from channels= alone: {first_line(error)}") from None
+    return build(**arguments)
 
 
 def wrap(
@@ -117,29 +169,29 @@ def wrap(
     channels: int = 3,
     width: int | None = None,
     dim: int | None = None,
-    image_size: int = 32,
+    image_size: int | tuple[int, int] = 32,
     channels_last: bool = False,
 ) -> Backbone:
     """Any module (B, channels, H, W) -> (B, width) as a backbone; without `width`, one small image is tried."""
     if width is None:
-        width = _probe(module, channels, image_size)
+        width = _probe(module, channels, (image_size, image_size) if isinstance(image_size, int) else image_size)
     return Backbone(module, width, channels=channels, dim=dim, channels_last=channels_last)
 
 
-def _probe(module: nn.Module, channels: int, image_size: int) -> int:
+def _probe(module: nn.Module, channels: int, image_size: tuple[int, int]) -> int:
     """Number of features of `module`, found in evaluation mode so that no running statistic moves."""
     modes = [(part, part.training) for part in module.modules()]
     like = next(module.parameters(), torch.empty(0))
     try:
         with torch.no_grad():
-            images = torch.zeros(2, channels, image_size, image_size, device=like.device, dtype=like.dtype)
+            images = torch.zeros(2, channels, *image_size, device=like.device, dtype=like.dtype)
             features = module.eval()(images)
     finally:
         for part, training in modes:
             part.training = training
     if not isinstance(features, Tensor) or features.ndim != 2:
         got = tuple(features.shape) if isinstance(features, Tensor) else type(features).__name__
-        raise ValueError(f"an encoder must return features (B, D), this {type(module).__name__} returned {got}")
+        raise DuetError(f"an encoder must return features (B, D), this {type(module).__name__} returned {got}")
     return features.shape[1]
 
 
@@ -147,11 +199,11 @@ def _from_timm(name: str, channels: int, dim: int | None, options: dict[str, obj
     try:
         import timm
     except ImportError:
-        raise ValueError(f"{TIMM}{name} needs timm: pip install 'duet-ssl[timm]'") from None
+        raise DuetError(f"{TIMM}{name} needs timm: pip install 'duet-ssl[timm]'") from None
     try:
         body = timm.create_model(name, pretrained=False, num_classes=0, in_chans=channels, **options)
     except (RuntimeError, TypeError, ValueError) as error:
-        raise ValueError(f"timm cannot build {name!r}: {str(error).splitlines()[0]}") from None
+        raise DuetError(f"timm cannot build {name!r}: {first_line(error)}") from None
     # With num_classes=0 some families keep a hidden layer after num_features.
     width = int(getattr(body, "head_hidden_size", None) or body.num_features)
     return Backbone(body, width, channels=channels, dim=dim)

@@ -1,0 +1,17 @@
+"""The objectives: contrast of contents and match of marginals, one file each."""
+
+from .contrast import OBJECTIVES, Contrast, Gather, find_objective, register_objective
+from .gather import all_gather
+from .jensen_shannon import jensen_shannon
+from .nt_xent import nt_xent
+
+__all__ = [
+    "OBJECTIVES",
+    "Contrast",
+    "Gather",
+    "all_gather",
+    "find_objective",
+    "jensen_shannon",
+    "nt_xent",
+    "register_objective",
+]
