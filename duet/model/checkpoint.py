@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -12,18 +11,16 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
+from ..error import DuetError, first_line
+from ..file import whole_file
+
 
 def write_checkpoint(state: Any, path: Path) -> None:
     """Write nested dicts, lists and plain values with tensors among them; the same state gives the same bytes."""
     tensors: dict[str, Tensor] = {}
     plain = _encode(state, tensors)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(path.name + ".partial")
-    save_file(tensors, partial, metadata={"state": json.dumps(plain)})
-    partial.chmod(0o644)  # safetensors makes it private to the user
-    with open(partial, "rb") as file:
-        os.fsync(file.fileno())
-    os.replace(partial, path)
+    with whole_file(path) as partial:
+        save_file(tensors, partial, metadata={"state": json.dumps(plain)})
 
 
 def read_checkpoint(path: Path) -> Any:
@@ -34,7 +31,7 @@ def read_checkpoint(path: Path) -> Any:
             plain = json.loads((file.metadata() or {})["state"])
         return _decode(plain, tensors)
     except (OSError, SafetensorError, KeyError, ValueError, TypeError, RecursionError) as error:
-        raise ValueError(f"cannot read the checkpoint {path}: {error}") from None
+        raise DuetError(f"cannot read the checkpoint {path}: {first_line(error)}") from None
 
 
 def _encode(value: Any, tensors: dict[str, Tensor]) -> Any:

@@ -7,7 +7,9 @@ import re
 from pathlib import Path
 from typing import Any
 
-MODELS = Path(__file__).parent / "models"
+from ..error import DuetError, first_line, nearest
+
+MODELS = Path(__file__).parents[1] / "models"
 FILES = ("config.json", "model.safetensors", "README.md")
 """All that is ever written to the Hub or read from it: nothing that can run code."""
 _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
@@ -29,12 +31,12 @@ def find_model(name: str | os.PathLike[str], **options: Any) -> Path:
     folder = Path(text).expanduser()
     if folder.exists():
         if not folder.is_dir():
-            raise ValueError(f"{text} is a file; a model is a folder with config.json and model.safetensors")
+            raise DuetError(f"{text} is a file; a model is a folder with config.json and model.safetensors")
         return folder / "model" if (folder / "model" / "config.json").exists() else folder
     if isinstance(name, str) and _HUB_ID.fullmatch(text) and not text.startswith((".", "-")):
         return _download(text, options)
-    known = ", ".join(shipped_models()) or "none"
-    raise ValueError(f"no model {text!r}: no such folder, and no shipped model of that name (there are: {known})")
+    known = ", ".join(nearest(text, shipped_models(), most=3) or shipped_models())
+    raise DuetError(f"no model {text!r}: no such folder, and no shipped model of that name (there are: {known})")
 
 
 def upload(folder: Path, repo_id: str, private: bool | None, token: str | None, message: str) -> str:
@@ -48,7 +50,7 @@ def upload(folder: Path, repo_id: str, private: bool | None, token: str | None, 
         files = [name for name in FILES if name not in kept]
         done = api.upload_folder(repo_id=repo_id, folder_path=folder, allow_patterns=files, commit_message=message)
     except Exception as error:  # The Hub's client raises its own kinds and those of its transport.
-        raise ValueError(f"cannot push to {repo_id!r} on the Hub: {_reason(error)}") from None
+        raise DuetError(f"cannot push to {repo_id!r} on the Hub: {_reason(error)}") from None
     return str(getattr(done, "commit_url", done))
 
 
@@ -58,11 +60,11 @@ def _download(repo_id: str, options: dict[str, Any]) -> Path:
     try:
         folder = Path(snapshot_download(repo_id, allow_patterns=list(FILES), **options))
     except Exception as error:
-        raise ValueError(
+        raise DuetError(
             f"no model {repo_id!r}: no such folder, and it cannot be had from the Hub ({_reason(error)})"
         ) from None
     if not (folder / "config.json").exists():
-        raise ValueError(f"{repo_id!r} on the Hub is not a duet model: it has no config.json")
+        raise DuetError(f"{repo_id!r} on the Hub is not a duet model: it has no config.json")
     return folder
 
 
@@ -80,5 +82,4 @@ def _reason(error: Exception) -> str:
     for kind in type(error).__mro__:
         if kind.__name__ in known:
             return known[kind.__name__]
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return (lines[0] if lines else type(error).__name__)[:200]
+    return first_line(error)

@@ -1,4 +1,4 @@
-"""The fitted action of an encoder: T learned from pairs of transformed images, without labels."""
+"""Fitting an action to an encoder: T learned from pairs of transformed images, without labels."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 import torch
 from torch import Tensor
 
-from .groups import Group
-from .groups.group import as_float
-from .representation import FittedAction
+from ..groups import Group
+from ..pixels import as_float
+from ..representation import FittedAction
 
 Features = Callable[[Tensor], Tensor]
 UNTOUCHED = 0.25
@@ -22,7 +22,7 @@ def fit_action(
     """Fit T_by with f(tau_b x) = T_(b - a) f(tau_a x) on random pairs of images (N,C,H,W) transformed by a and b."""
     parts = list(transformed_pairs(features, images, group, pairs, seed, batch))
     z_from, z_to, by = (torch.cat(column) for column in zip(*parts, strict=True))
-    return FittedAction.fit(z_from, z_to, by, group.cyclic, elements=group.elements)
+    return FittedAction.fit(z_from, z_to, by, group.domain, elements=group.elements)
 
 
 def transformed_pairs(
@@ -33,8 +33,8 @@ def transformed_pairs(
     # Every image as often as any other, give or take one.
     order = torch.cat([torch.randperm(len(images), generator=generator) for _ in range(-(-pairs // len(images)))])
     for rows in torch.split(order[:pairs], batch):
-        chosen = as_float(images[rows])
+        chosen = as_float(images[rows.to(images.device)])
         a, b = group.sample(len(rows), generator), group.sample(len(rows), generator)
         a = torch.where(torch.rand(len(rows), generator=generator) < UNTOUCHED, group.identity, a)
         # No nuisance: two crops of one image at different places would not be images of each other.
-        yield features(group.apply(chosen, a)), features(group.apply(chosen, b)), b - a
+        yield features(group.apply(chosen, a)), features(group.apply(chosen, b)), (b - a).to(images.device)

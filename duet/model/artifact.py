@@ -1,0 +1,177 @@
+"""A trained model on disk: model.safetensors and config.json, nothing that can run code."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+
+from ..device import find_device
+from ..error import DuetError, first_line
+from ..file import whole_file, write_json, write_text
+from ..groups import Group, find_group
+from ..networks import Backbone, OnlineHead, build_backbone
+from ..networks.decoder import Decoder
+from ..plugin import home_of, is_spec, require_plugins, trusted
+from ..representation import layout_from_dict
+from ..representation.storage import action_tensors, list_actions, part_of, read_actions
+from .card import model_card
+from .checkpoint import read_checkpoint, write_checkpoint
+from .encoder import Encoder
+from .hub import find_model
+
+FORMAT = 2
+
+
+def load(
+    name: str | os.PathLike[str],
+    device: str | torch.device = "auto",
+    *,
+    backbone: Backbone | None = None,
+    **options: Any,
+) -> Encoder:
+    """The encoder of a run, a model's folder, a shipped name or a Hub id, on a device.
+
+    Give the backbone if it was one of your own. `revision`, `token`, `cache_dir`, ... go to the Hub's download.
+    """
+    where = find_device(device)
+    return _read(find_model(name, **options), backbone).to(where)
+
+
+def write_model(encoder: Encoder, folder: Path, provenance: Mapping[str, Any]) -> Path:
+    """Write the weights, then the card if there is none, then what makes them a model: without it there is none."""
+    folder.mkdir(parents=True, exist_ok=True)
+    tensors = {f"backbone.{key}": value for key, value in encoder.backbone.state_dict().items()}
+    if encoder.head is not None:
+        tensors |= {f"head.{key}": value for key, value in encoder.head.state_dict().items()}
+    tensors |= action_tensors(encoder.actions)
+    # Copies, since safetensors refuses tensors that share memory, as tied weights do.
+    copies = {key: value.detach().to("cpu", copy=True).contiguous() for key, value in tensors.items()}
+    with whole_file(folder / "model.safetensors") as partial:
+        save_file(copies, partial)
+    if not (folder / "README.md").exists():
+        write_text(folder / "README.md", model_card(encoder, provenance))
+    config = {
+        "format": FORMAT,
+        "backbone": encoder.backbone.recipe,
+        "layout": encoder.layout.to_dict(),
+        "groups": [_plain_group(group) for group in encoder.groups.values()],
+        "reference": encoder.reference,
+        "image_size": None if encoder.image_size is None else list(encoder.image_size),
+        "classes": None if encoder.classes is None else list(encoder.classes),
+        "num_classes": None if encoder.head is None else encoder.head.linear.out_features,
+        "actions": list_actions(encoder.actions),
+        "provenance": dict(provenance),
+    }
+    write_json(folder / "config.json", config)
+    return folder
+
+
+def save_decoder(decoder: Decoder, run: Path, group: str) -> None:
+    """Keep a decoder of a run's features, trained under a group, with its model."""
+    folder = run / "model" if (run / "model").exists() else run
+    write_checkpoint({"config": decoder.to_dict(), "weights": decoder.state_dict()}, _decoder_path(folder, group))
+
+
+def load_decoder(
+    name: str | os.PathLike[str], group: str, device: str | torch.device = "auto"
+) -> Decoder | None:
+    """The decoder that was kept with a run or ships with a model, or None."""
+    path = _decoder_path(find_model(name), group)
+    if not path.exists():
+        return None
+    state = read_checkpoint(path)
+    try:
+        return Decoder.from_dict(state["config"], state["weights"]).to(find_device(device))
+    except (KeyError, TypeError, ValueError, RuntimeError) as error:
+        raise DuetError(f"{path} does not hold a decoder: {first_line(error)}") from None
+
+
+def _decoder_path(folder: Path, group: str) -> Path:
+    return folder / "decoders" / f"{group}.safetensors"
+
+
+def _plain_group(group: Group) -> dict[str, Any]:
+    described = group.describe()
+    settings = {key: described[key] for key in group.settings}
+    return {"name": group.name, "settings": settings, "plugin": home_of(group)}
+
+
+def _read_group(plain: Mapping[str, Any]) -> Group:
+    settings = {str(key): tuple(v) if isinstance(v, list) else v for key, v in plain["settings"].items()}
+    return find_group(str(plain["name"])).configured(**settings)
+
+
+def _read(folder: Path, backbone: Backbone | None) -> Encoder:
+    config = _config(folder)
+    try:
+        tensors = load_file(folder / "model.safetensors")
+    except (OSError, SafetensorError) as error:
+        raise DuetError(f"cannot read {folder / 'model.safetensors'}: {first_line(error)}") from None
+    backbone = backbone or _read_backbone(folder, config)
+    try:
+        require_plugins([str(g["plugin"]) for g in config["groups"] if g["plugin"] is not None], str(folder))
+        layout = layout_from_dict(config["layout"])
+        backbone.load_state_dict(part_of(tensors, "backbone."))
+        head = None
+        if config["num_classes"]:
+            head = OnlineHead(layout.dim, int(config["num_classes"]))
+            head.load_state_dict(part_of(tensors, "head."))
+        size = config["image_size"]
+        return Encoder(
+            backbone,
+            layout,
+            [_read_group(plain) for plain in config["groups"]],
+            config["reference"],
+            read_actions(config["actions"], tensors, layout.dim),
+            None if size is None else (int(size[0]), int(size[1])),
+            None if config["classes"] is None else [str(name) for name in config["classes"]],
+            head,
+            dict(config["provenance"]),
+        )
+    except (KeyError, TypeError, IndexError, AttributeError, OverflowError, RuntimeError, ValueError) as error:
+        raise DuetError(f"{folder} does not hold a whole duet model: {first_line(error)}") from None
+
+
+def _read_backbone(folder: Path, config: Mapping[str, Any]) -> Backbone:
+    recipe = config.get("backbone")
+    if recipe is None:
+        raise DuetError(f"the backbone of {folder} was a module of its own: build it and give load(..., backbone=it)")
+    if not isinstance(recipe, dict) or not isinstance(recipe.get("name"), str):
+        raise DuetError(f"{folder} does not say which backbone it has")
+    module = recipe["name"].partition(":")[0]
+    if is_spec(recipe["name"]) and module != "timm" and not trusted(module):
+        raise DuetError(
+            f"the backbone of {folder} is {recipe['name']}, a module of its author's: read it, then give "
+            f"--plugin {module} (in Python duet.import_plugin({module!r}), or load(..., backbone=it))"
+        )
+    try:
+        size = config.get("image_size")
+        size = {} if size is None else {"image_size": (int(size[0]), int(size[1]))}
+        return build_backbone(**{**recipe, **size})
+    except DuetError:
+        raise
+    except (TypeError, ValueError, IndexError, RuntimeError, OverflowError) as error:
+        raise DuetError(f"{folder} does not hold a whole duet model: {first_line(error)}") from None
+
+
+def _config(folder: Path) -> dict[str, Any]:
+    path = folder / "config.json"
+    if not path.exists():
+        hint = "; the run is not finished: duet train --resume" if (folder / "config.yaml").exists() else ""
+        raise DuetError(f"no model in {folder}{hint}")
+    try:
+        config = json.loads(path.read_text())
+    except (OSError, ValueError, RecursionError) as error:
+        raise DuetError(f"cannot read {path}: {first_line(error)}") from None
+    if not isinstance(config, dict) or "format" not in config:
+        raise DuetError(f"{path} is not the configuration of a duet model")
+    if config["format"] != FORMAT:
+        raise DuetError(f"{path} has format {config['format']!r}; this version reads {FORMAT}")
+    return config

@@ -1,0 +1,209 @@
+"""A trained model: a backbone, the layout of its features, its groups and actions. It knows nothing of how it was made."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path, PurePath
+from tempfile import TemporaryDirectory
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from ..data.decoding import quiet
+from ..data.input import Pictures, count_pictures, picture_batches
+from ..error import DuetError
+from ..groups import Group, find_group
+from ..networks import Backbone, OnlineHead
+from ..pixels import as_float
+from ..progress import track
+from ..representation import Action, Axis, Layout, Representation, Scale
+from ..representation.storage import Actions
+
+Reference = Literal["absolute", "relative"]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What is read off the features of every image: g in [0, 1], the raw value and its spread in `unit`; (B,) each."""
+
+    g: Tensor
+    value: Tensor
+    spread: Tensor
+    unit: str
+
+
+class Encoder(nn.Module):
+    """A backbone with the layout of its features, its groups and actions.
+
+    `groups`: groups or their names. `actions`: by group, one action or several by kind. `image_size`: (H, W) or a side;
+    None takes images as they are. `provenance`: plain values that say where it comes from; `data` among them names the
+    images it was trained on, so that it can be evaluated on them.
+    """
+
+    def __init__(
+        self,
+        backbone: Backbone,
+        layout: Layout,
+        groups: Iterable[Group | str],
+        reference: Reference = "absolute",
+        actions: Mapping[str, Action | Mapping[str, Action]] | None = None,
+        image_size: int | tuple[int, int] | None = None,
+        classes: Iterable[str] | None = None,
+        head: OnlineHead | None = None,
+        provenance: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__()
+        if not isinstance(backbone, Backbone):
+            raise DuetError("an Encoder takes a Backbone; make one of your module with duet.networks.wrap(module)")
+        if backbone.dim != layout.dim:
+            raise DuetError(f"{backbone.dim} features in a layout of {layout.dim}")
+        if reference not in ("absolute", "relative"):
+            raise DuetError(f"reference must be 'absolute' or 'relative', not {reference!r}")
+        found = groups.values() if isinstance(groups, Mapping) else [groups] if isinstance(groups, str) else groups
+        self.backbone = backbone
+        self.head = head
+        self.layout = layout
+        self.groups: dict[str, Group] = {group.name: group for group in map(find_group, found)}
+        strange = [axis.name for axis in layout.axes if axis.name not in self.groups]
+        if strange:
+            raise DuetError(f"columns for {strange[0]!r}, which is not among its groups")
+        self.reference = reference
+        self.image_size = (image_size, image_size) if isinstance(image_size, int) else image_size
+        self.classes = None if classes is None else tuple(classes)
+        self.provenance = dict(provenance or {})
+        self._actions = nn.ModuleDict()
+        for name, own in (actions or {}).items():
+            for action in own.values() if isinstance(own, Mapping) else [own]:
+                self.add_action(name, action)
+        self.eval()
+
+    def __repr__(self) -> str:
+        axes = ", ".join(f"{axis.name}: {axis.bins} bins" for axis in self.layout.axes)
+        size = "any size" if self.image_size is None else "x".join(str(side) for side in reversed(self.image_size))
+        made = self.backbone.recipe["name"] if self.backbone.recipe else type(self.backbone.body).__name__
+        return (
+            f"Encoder({made}, {size}x{self.channels} -> {self.layout.dim} features"
+            f"{f', {axes}' if axes else ''}, groups: {', '.join(self.groups) or 'none'})"
+        )
+
+    @property
+    def channels(self) -> int:
+        """Channels of the images that it takes."""
+        return self.backbone.channels
+
+    @property
+    def device(self) -> torch.device:
+        """Where it computes."""
+        return self.backbone.norm.weight.device
+
+    @property
+    def relative(self) -> bool:
+        """Does it know differences only?"""
+        return self.reference == "relative" and bool(self.layout.axes)
+
+    @property
+    def actions(self) -> Actions:
+        """Its actions by group and kind; "prescribed" comes with every table."""
+        return {name: dict(own.items()) for name, own in self._actions.items()}  # type: ignore[operator, misc]
+
+    @property
+    def description(self) -> dict[str, Any]:
+        """What a result says of whose it is."""
+        told = {key: self.provenance.get(key) for key in ("method", "lambda", "epochs", "training_seed")}
+        return {**told, "reference": self.reference if self.layout.axes else None, "layout": self.layout.to_dict()}
+
+    @cached_property
+    def digest(self) -> str | None:
+        """A short fingerprint of its weights, taken once: results of other weights are not taken for these."""
+        digest = hashlib.sha256()
+        for key, value in sorted(self.state_dict().items()):
+            digest.update(key.encode())
+            digest.update(value.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().tobytes())
+        return digest.hexdigest()[:16]
+
+    def add_action(self, group: str, action: Action) -> None:
+        """Give a group an action that was fitted to these features."""
+        if group not in self.groups:
+            raise DuetError(f"an action of {group!r}, which is not among its groups: {', '.join(self.groups)}")
+        if not isinstance(action, nn.Module):
+            raise DuetError(f"{type(action).__name__} has no tensors to keep; the prescribed action comes by itself")
+        if group not in self._actions:
+            self._actions[group] = nn.ModuleDict()
+        own = self._actions[group]
+        assert isinstance(own, nn.ModuleDict)
+        own[action.name] = action.to(self.device)
+        self.__dict__.pop("digest", None)
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Features of images in [0,1]: (B,C,H,W) -> (B,D); what its groups hide it does not look at."""
+        for group in self.groups.values():
+            images = group.mask(images)
+        return self.backbone(images)  # type: ignore[no-any-return]
+
+    @torch.inference_mode()
+    def features(self, images: Tensor, batch: int = 512) -> Tensor:
+        """Features of many images, uint8 or float in [0,1], a batch at a time, on its device: (N,C,H,W) -> (N,D)."""
+        like = self.backbone.norm.weight
+        parts = [self(as_float(part.to(like.device)).to(like.dtype)) for part in torch.split(images, batch)]
+        return torch.cat(parts).clone() if len(images) else like.new_empty(0, self.layout.dim)
+
+    def embed(self, images: Pictures, batch_size: int = 256, progress: bool = True) -> Representation:
+        """The representation of one image or many: paths, Pillow images, arrays (H,W[,C]), tensors (C,H,W).
+
+        Also arrays (N,H,W[,C]) and tensors (N,C,H,W), uint8 or float in [0,1]. Images of another size or with other
+        channels become what training would have made of them. Long work shows a bar with the time left.
+        """
+        batches = picture_batches(images, self.channels, self.image_size, batch_size)
+        with quiet():
+            sized = ((len(batch), batch) for batch in batches)
+            parts = track(sized, count_pictures(images), "embedding") if progress else (part for _, part in sized)
+            features = [self.features(part, batch_size) for part in parts]
+        return self.representation(torch.cat(features) if features else self.features(torch.empty(0)))
+
+    def representation(self, z: Tensor) -> Representation:
+        """Features (B,D) with this model's layout and actions."""
+        scales = {name: Scale(group.unit, *map(float, group.span)) for name, group in self.groups.items()}
+        return Representation(z, self.layout, self.actions, self.relative, scales)
+
+    def recover(self, representation: Representation, axis: str | Axis | None = None) -> Reading:
+        """The group's element of every image, and its raw value with the spread, in the group's unit."""
+        own = representation.find(axis)
+        group, estimate = self.groups[own.name], representation.recover(own)
+        width = (group.parameter(1.0) - group.parameter(0.0)).abs().to(estimate.spread)
+        return Reading(estimate.g, group.parameter(estimate.g), estimate.spread * width, group.unit)
+
+    def save(self, folder: str | os.PathLike[str], *, public: bool = False) -> Path:
+        """Write the model and its card to a folder; other files in it stay, and so does a card that is there.
+
+        A public model does not tell where on a disk its images lay.
+        """
+        from .artifact import write_model
+
+        return write_model(self, Path(folder), _public(self.provenance) if public else self.provenance)
+
+    def push_to_hub(
+        self,
+        repo_id: str,
+        *,
+        private: bool | None = None,
+        token: str | None = None,
+        commit_message: str = "Upload a duet model",
+    ) -> str:
+        """Send the model and its card to the Hub, making the repository if needed; returns the commit's address."""
+        from .hub import upload
+
+        with TemporaryDirectory() as folder:
+            self.save(folder, public=True)
+            return upload(Path(folder), repo_id, private, token, commit_message)
+
+
+def _public(provenance: Mapping[str, Any]) -> dict[str, Any]:
+    data = provenance.get("data")
+    if not isinstance(data, Mapping) or "source" not in data:
+        return dict(provenance)
+    return {**provenance, "data": {**data, "source": PurePath(str(data["source"])).name or "images"}}
