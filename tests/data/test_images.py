@@ -6,7 +6,8 @@ import pytest
 import torch
 from conftest import solid
 
-from duet.data import DataError, cores, open_images, opening, stream
+from duet.data import cores, open_images, opening, stream
+from duet.error import DuetError
 
 STORAGES = ["memory", "stream"]
 
@@ -88,9 +89,9 @@ def test_the_global_generator_is_left_alone(images):
 
 
 def test_a_batch_larger_than_the_set_fails_when_asked_not_later(images):
-    with pytest.raises(DataError, match="30 images make no batch of 64: use a --batch-size of at most 30"):
+    with pytest.raises(DuetError, match="30 images make no batch of 64: use a --batch-size of at most 30"):
         images.batches(64, 0, 0)
-    with pytest.raises(DataError, match="at most 30"):
+    with pytest.raises(DuetError, match="at most 30"):
         images.batches_per_epoch(64)
 
 
@@ -165,7 +166,7 @@ def test_a_broken_image_in_a_stream_is_left_out_of_an_evaluation(image_folder):
     pixels, labels = images.tensors()
     assert len(pixels) == len(labels) == 27
     assert len(images.skipped) == 3
-    with pytest.raises(DataError, match=r"ant/3.png: not an image"):
+    with pytest.raises(DuetError, match=r"ant/3.png: not an image"):
         images[3]
 
 
@@ -173,10 +174,10 @@ def test_a_stream_that_breaks_altogether_stops_with_one_line(image_folder):
     images = open_images(image_folder, "all", storage="stream", workers=2, image_size=8)
     for file in image_folder.rglob("*.png"):
         file.write_bytes(b"junk")
-    with pytest.raises(DataError, match=r"images in a row cannot be read: .*not an image") as caught:
+    with pytest.raises(DuetError, match=r"images in a row cannot be read: .*not an image") as caught:
         batch_list(images, 8, 0, 0)
     assert "\n" not in str(caught.value)
-    with pytest.raises(DataError, match="none of 30 sampled images"):
+    with pytest.raises(DuetError, match="none of 30 sampled images"):
         images.statistics()
 
 
@@ -241,7 +242,7 @@ def test_channels_and_size_are_options(image_folder):
     ],
 )
 def test_impossible_options_are_refused(image_folder, options, line):
-    with pytest.raises(DataError, match=line):
+    with pytest.raises(DuetError, match=line):
         open_images(image_folder, **options)
 
 

@@ -8,7 +8,8 @@ import torch
 from conftest import solid
 from PIL import Image
 
-from duet.data import HUB, DataError, known_names, named, open_images
+from duet.data import HUB, known_names, named, open_images
+from duet.error import DuetError
 
 
 def test_the_digits_are_embedded_grey_and_balanced():
@@ -114,7 +115,7 @@ def test_offline_one_line_says_how_to_get_the_set(monkeypatch):
 
     monkeypatch.setattr(named, "_check_reachable", unreachable)
     forbid_hub(monkeypatch)
-    with pytest.raises(DataError, match=r"cannot get 'cifar10': put train.parquet .*\$DUET_DATA/cifar10") as caught:
+    with pytest.raises(DuetError, match=r"cannot get 'cifar10': put train.parquet .*\$DUET_DATA/cifar10") as caught:
         open_images("cifar10")
     assert "\n" not in str(caught.value)
 
@@ -125,7 +126,7 @@ def test_a_failure_while_loading_is_one_line_too(monkeypatch):
 
     monkeypatch.setattr(named, "_check_reachable", lambda hub: None)
     monkeypatch.setattr(datasets, "load_dataset", load_dataset)
-    with pytest.raises(DataError, match=r"cannot get 'dtd'.*the Hub said: gone$"):
+    with pytest.raises(DuetError, match=r"cannot get 'dtd'.*the Hub said: gone$"):
         open_images("dtd")
 
 
@@ -144,16 +145,16 @@ def test_a_copy_in_the_cache_needs_no_connection(tmp_path, monkeypatch):
 
 
 def test_an_unknown_name_is_refused_with_the_nearest():
-    with pytest.raises(DataError, match=r"no data 'cifar1': .*names: cifar10"):
+    with pytest.raises(DuetError, match=r"no data 'cifar1': .*names: cifar10"):
         open_images("cifar1")
 
 
 def test_a_file_that_is_no_table_is_refused(tmp_path):
     (tmp_path / "photo.png").write_bytes(solid(1))
-    with pytest.raises(DataError, match=r"photo\.png is neither a folder nor a \.parquet file"):
+    with pytest.raises(DuetError, match=r"photo\.png is neither a folder nor a \.parquet file"):
         open_images(tmp_path / "photo.png")
 
 
 def test_a_glob_without_matches_is_refused(tmp_path):
-    with pytest.raises(DataError, match="no parquet file matches"):
+    with pytest.raises(DuetError, match="no parquet file matches"):
         open_images(str(tmp_path / "*.parquet"))
