@@ -2,11 +2,16 @@
 
 import pickle
 
+import numpy as np
 import pytest
 import torch
-from conftest import solid
+from conftest import encoded, solid
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
 
-from duet.data import cores, open_images, opening, stream
+from duet.data import MemoryImages, StreamImages, cores, open_images, opening, stream
+from duet.data.source import Arrays
 from duet.error import DuetError
 
 STORAGES = ["memory", "stream"]
@@ -255,6 +260,45 @@ def test_a_draw_is_a_seeded_choice_without_replacement(image_folder):
     assert len(images.sample(100, seed=0)) == 30
     streamed = open_images(image_folder, "all", storage="stream", workers=0)
     assert torch.equal(streamed.sample(20, seed=3), drawn)
+
+
+@pytest.mark.parametrize("storage", STORAGES)
+@pytest.mark.parametrize("mode", ["1", "L", "I;16", "LA", "RGB", "JPEG"])
+def test_grey_files_are_grey_in_three_channels_too(tmp_path, storage, mode):
+    for i in range(4):
+        grey = Image.new("L", (8, 8), 60 * i)
+        kind, image = ("JPEG", grey.convert("RGB")) if mode == "JPEG" else ("PNG", grey.convert(mode))
+        (tmp_path / f"{i}.png").write_bytes(encoded(image, kind))
+    for channels in (1, 3):
+        assert open_images(tmp_path, "all", channels=channels, storage=storage, workers=0).is_grey()
+
+
+def test_colour_files_are_not_grey_unless_read_as_grey(images, image_folder):
+    assert not images.is_grey()
+    assert open_images(image_folder, channels=1).is_grey()
+
+
+@given(st.integers(0, 9), st.integers(0, 2), st.integers(0, 3), st.integers(0, 3), st.integers(0, 2**40))
+def test_one_pixel_of_colour_in_the_sample_is_enough(image, channel, y, x, seed):
+    pixels = torch.arange(10, dtype=torch.uint8)[:, None, None, None].repeat(1, 3, 4, 4)
+    images = MemoryImages("x", "all", pixels)
+    assert images.is_grey(10, seed)
+    pixels[image, channel, y, x] = 200
+    assert not images.is_grey(10, seed)
+    # Only what `draw` draws is looked at.
+    assert images.is_grey(5, seed) == (not (images.sample(5, seed) == 200).any())
+
+
+def test_images_describe_themselves_in_one_short_line():
+    digits = open_images("digits", channels=1)
+    assert repr(digits) == "MemoryImages('digits', 'train', 4000 x 1x28x28, 10 classes)"
+    streamed = StreamImages("photos", "test", Arrays(np.zeros((5, 8, 6))), torch.arange(5), (3, 8, 6), None)
+    assert repr(streamed) == "StreamImages('photos', 'test', 5 x 3x8x6, no labels)"
+    empty = MemoryImages("none", "all", torch.empty(0, 3, 8, 8), torch.empty(0))
+    assert repr(empty) == "MemoryImages('none', 'all', 0 x 3x8x8, 0 classes)"
+    long = MemoryImages("/a" * 100 + "/photos", "all", torch.empty(2, 3, 8, 8))
+    assert len(repr(long)) < 100
+    assert "/photos'" in repr(long)
 
 
 def test_other_images_have_another_fingerprint(image_folder):
