@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from duet.data import MemoryImages, StreamImages, cores, open_images, opening, stream
+from duet.data.order import epoch_order
 from duet.data.source import Arrays
 from duet.error import DuetError
 
@@ -273,9 +274,8 @@ def test_grey_files_are_grey_in_three_channels_too(tmp_path, storage, mode):
         assert open_images(tmp_path, "all", channels=channels, storage=storage, workers=0).is_grey()
 
 
-def test_colour_files_are_not_grey_unless_read_as_grey(images, image_folder):
+def test_colour_files_are_not_grey(images):
     assert not images.is_grey()
-    assert open_images(image_folder, channels=1).is_grey()
 
 
 @given(st.integers(0, 9), st.integers(0, 2), st.integers(0, 3), st.integers(0, 3), st.integers(0, 2**40))
@@ -287,6 +287,20 @@ def test_one_pixel_of_colour_in_the_sample_is_enough(image, channel, y, x, seed)
     assert not images.is_grey(10, seed)
     # Only what `draw` draws is looked at.
     assert images.is_grey(5, seed) == (not (images.sample(5, seed) == 200).any())
+
+
+def test_every_batch_of_the_sample_is_looked_at():
+    pixels = torch.zeros(1100, 3, 2, 2, dtype=torch.uint8)
+    images = MemoryImages("x", "all", pixels)
+    pixels[epoch_order(1100, seed=7, epoch=0)[-1], 0] = 200
+    assert not images.is_grey(1100, seed=7)
+    assert images.is_grey(1099, seed=7)
+
+
+def test_one_channel_is_grey_without_reading_an_image(image_folder, monkeypatch):
+    images = open_images(image_folder, channels=1)
+    monkeypatch.setattr(images, "_fetch", lambda *a, **k: pytest.fail("images were read"))
+    assert images.is_grey()
 
 
 def test_images_describe_themselves_in_one_short_line():
