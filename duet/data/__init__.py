@@ -1,6 +1,5 @@
 """Data: images by name, from folders, parquet or `datasets`; in memory or streamed, with the same batches."""
 
-from .error import DataError
 from .images import Images
 from .memory import MemoryImages
 from .named import EMBEDDED, HUB, known_names
@@ -11,7 +10,6 @@ __all__ = [
     "EMBEDDED",
     "HUB",
     "MEMORY_LIMIT",
-    "DataError",
     "Images",
     "MemoryImages",
     "StreamImages",

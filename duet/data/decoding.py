@@ -13,6 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
 
+from ..error import first_line
+
 Pixels: TypeAlias = NDArray[np.uint8]
 Encoded: TypeAlias = "bytes | Path | Image.Image | NDArray[Any]"
 
@@ -153,5 +155,4 @@ def _reason(error: Exception) -> str:
         return "too many pixels"
     if isinstance(error, FileNotFoundError):
         return "file not found"
-    text = (error.strerror if isinstance(error, OSError) and error.strerror else str(error)) or type(error).__name__
-    return text.splitlines()[0][:120]
+    return first_line(error.strerror if isinstance(error, OSError) and error.strerror else error, longest=120)

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from ..error import DuetError
 from .decoding import Encoded
-from .error import DataError
 from .source import Source, Splits
 
 SUFFIXES = (".avif", ".bmp", ".gif", ".jp2", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
@@ -45,7 +45,7 @@ class Files:
 def open_folder(root: Path) -> Splits:
     """The splits of an image folder: its train/, test/ and val/ sub-folders, or "all" when there is no train/."""
     if not root.is_dir():
-        raise DataError(f"{root} is not a folder")
+        raise DuetError(f"{root} is not a folder")
     parts = {SPLIT_NAMES.get(part.name.lower()): part for part in sorted(root.iterdir()) if part.is_dir()}
     named = {split: part for split, part in parts.items() if split is not None}
     if "train" not in named:
@@ -57,7 +57,7 @@ def open_folder(root: Path) -> Splits:
 def _open_part(root: Path, classes: list[str]) -> Source:
     paths = sorted(image_paths(root))
     if not paths:
-        raise DataError(f"no images in {root}: expected files that end in {' '.join(SUFFIXES)}")
+        raise DuetError(f"no images in {root}: expected files that end in {' '.join(SUFFIXES)}")
     # A single class says nothing: the images of one sub-folder are simply unlabelled.
     if len(classes) < 2:
         return Source(Files(root, paths))

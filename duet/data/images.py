@@ -9,7 +9,7 @@ from typing import ClassVar, Literal, TypeAlias
 import torch
 from torch import Tensor
 
-from .error import DataError
+from ..error import DuetError
 from .order import count_batches, epoch_batches, epoch_order
 
 log = logging.getLogger(__name__)
@@ -18,6 +18,7 @@ Batch: TypeAlias = "tuple[Tensor, Tensor | None]"
 SHOWN = 5
 BATCH = 512
 FINGERPRINT = 256  # images that stand for a set
+LONGEST = 40  # characters of a name that are shown
 
 
 class Images(ABC):
@@ -46,6 +47,13 @@ class Images(ABC):
     def __getitem__(self, index: int) -> Tensor:
         """One image, uint8 (C, H, W)."""
 
+    def __repr__(self) -> str:
+        # The end of a long path tells more than its beginning.
+        name = self.name if len(self.name) <= LONGEST else "..." + self.name[3 - LONGEST :]
+        shape = "x".join(map(str, self.shape))
+        classes = "no labels" if self.labels is None else f"{self.num_classes} classes"
+        return f"{type(self).__name__}({name!r}, {self.split!r}, {len(self)} x {shape}, {classes})"
+
     @abstractmethod
     def _fetch(self, batches: Iterable[Tensor], replace: bool) -> Iterator[Batch]:
         """Images and labels of every batch of indices; an unreadable image is replaced by the next one, or left out."""
@@ -59,7 +67,7 @@ class Images(ABC):
         """Number of classes; 0 without labels."""
         if self.classes is not None:
             return len(self.classes)
-        return 0 if self.labels is None else int(self.labels.max()) + 1
+        return 0 if self.labels is None or not len(self.labels) else int(self.labels.max()) + 1
 
     @property
     def skipped(self) -> tuple[str, ...]:
@@ -95,6 +103,12 @@ class Images(ABC):
         """The pixels of `draw` in one tensor: (n, C, H, W)."""
         return torch.cat([pixels for pixels, _ in self.draw(count, seed)])
 
+    def is_grey(self, sample: int = 64, seed: int = 0) -> bool:
+        """Whether colour says nothing here: one channel, or equal channels in all of up to `sample` drawn images."""
+        return self.channels == 1 or all(
+            torch.equal(pixels, pixels[:, :1].expand_as(pixels)) for pixels, _ in self.draw(sample, seed)
+        )
+
     def fingerprint(self) -> str:
         """A short hash of the labels and of images from all over the set, to tell this set from another."""
         digest = hashlib.sha256(repr((self.split, len(self), self.shape)).encode())
@@ -124,7 +138,7 @@ class Images(ABC):
                 for channel in range(self.channels):
                     counts[channel] += torch.bincount(images[:, channel].flatten(), minlength=256)
             if not counts.any():
-                raise DataError(f"none of {len(sample)} sampled images of {self.name} can be read")
+                raise DuetError(f"none of {len(sample)} sampled images of {self.name} can be read")
             # A histogram of 256 levels is exact and needs no float copy of the images.
             shares = counts / counts.sum(1, keepdim=True)
             levels = torch.arange(256, dtype=torch.float64) / 255

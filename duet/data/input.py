@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
 
-from ..groups.group import as_float, check_values
+from ..error import DuetError
+from ..pixels import as_bytes, as_float, check_values
 from .cores import available_cores
 from .decoding import Pixels, Unreadable, decode
 
@@ -47,7 +48,7 @@ def picture_batches(images: Pictures, channels: int, size: Size, batch_size: int
     resized, in 8 bits. Arrays have their channels last, tensors first.
     """
     if batch_size < 1:
-        raise ValueError(f"batch_size starts at 1, got {batch_size}")
+        raise DuetError(f"batch_size starts at 1, got {batch_size}")
     block = _block(images, channels)
     if block is not None:
         if block.shape[1:] == (channels, *size):
@@ -59,7 +60,7 @@ def picture_batches(images: Pictures, channels: int, size: Size, batch_size: int
     elif isinstance(images, Iterable) and not isinstance(images, bytes | dict):
         singles = iter(images)
     else:
-        raise ValueError(f"these are no images but {_a(images)}; images are {KINDS}, or a list of such")
+        raise DuetError(f"these are no images but {_a(images)}; images are {KINDS}, or a list of such")
 
     def fit(numbered: tuple[int, Picture]) -> Tensor:
         number, picture = numbered
@@ -67,7 +68,7 @@ def picture_batches(images: Pictures, channels: int, size: Size, batch_size: int
             return _fit(picture, channels, size)
         except Unreadable as error:
             name = f" ({picture})" if isinstance(picture, str | os.PathLike) else ""
-            raise ValueError(f"image {number}{name} cannot be used: {error}") from None
+            raise DuetError(f"image {number}{name} cannot be used: {error}") from None
 
     fitted = in_order(fit, enumerate(singles))
     while part := list(islice(fitted, batch_size)):
@@ -111,13 +112,13 @@ def _fit(picture: Picture, channels: int, size: Size) -> Tensor:
         raise Unreadable(f"it is {_a(picture)}; images are {KINDS}")
     try:
         block = _block(picture, channels)
-    except ValueError as error:
+    except DuetError as error:
         raise Unreadable(str(error)) from None
     if block is None or len(block) != 1:
         raise Unreadable(f"shape {tuple(picture.shape)} is not that of one image")
     if block.shape[1:] == (channels, *size):
         return block[0]
-    eight_bits = block if block.dtype == torch.uint8 else block.mul(255).round().clamp(0, 255).to(torch.uint8)
+    eight_bits = as_bytes(block)
     return torch.from_numpy(_decoded(eight_bits[0].permute(1, 2, 0).cpu().numpy(), channels, size))
 
 
@@ -144,7 +145,7 @@ def _block(images: Any, channels: int) -> Tensor | None:
         block = block.float()
     if not block.is_floating_point() and block.dtype != torch.uint8:
         if block.is_complex() or (block.numel() and (block.min() < 0 or block.max() > 255)):
-            raise ValueError(f"images must be float in [0, 1] or whole numbers in 0 to 255, these are {images.dtype}")
+            raise DuetError(f"images must be float in [0, 1] or whole numbers in 0 to 255, these are {images.dtype}")
         block = block.to(torch.uint8)
     check_values(block)
     return block.detach()
@@ -154,9 +155,9 @@ def _array_block(array: NDArray[Any], channels: int | None = None) -> Tensor:
     """(H, W), (H, W, C), (N, H, W) or (N, H, W, C) with C of 1, 3 or 4 -> (N, C, H, W)."""
     last = _channels_last(array)
     if array.ndim not in (2, 3, 4) or (array.ndim == 4 and not last):
-        raise ValueError(f"arrays of images are (H, W), (H, W, C), (N, H, W) or (N, H, W, C), not {array.shape}")
+        raise DuetError(f"arrays of images are (H, W), (H, W, C), (N, H, W) or (N, H, W, C), not {array.shape}")
     if array.ndim == 3 and not last and channels == array.shape[0] == 3:
-        raise ValueError(
+        raise DuetError(
             f"an array of shape {array.shape} seems to have its channels first: give image.transpose(1, 2, 0), "
             "or grey images as (N, H, W, 1)"
         )
@@ -165,7 +166,7 @@ def _array_block(array: NDArray[Any], channels: int | None = None) -> Tensor:
     if array.ndim == 3:
         array = array[None]
     if array.dtype.kind not in "fiub":
-        raise ValueError(f"images must be float in [0, 1] or whole numbers in 0 to 255, these are {array.dtype}")
+        raise DuetError(f"images must be float in [0, 1] or whole numbers in 0 to 255, these are {array.dtype}")
     kind: Any = {"f": np.float32, "i": np.int64, "u": np.int64, "b": np.bool_}[array.dtype.kind]
     if array.dtype == np.uint8:
         kind = np.uint8
@@ -182,7 +183,7 @@ def _tensor_block(tensor: Tensor) -> Tensor:
     full = tensor[(None,) * (4 - tensor.ndim)] if tensor.ndim in (2, 3) else tensor
     if full.ndim != 4 or full.shape[1] not in (1, 3, 4):
         hint = "; for grey images (N, H, W) give images[:, None]" if tensor.ndim == 3 else ""
-        raise ValueError(f"tensors of images are (C, H, W) or (N, C, H, W), not {tuple(tensor.shape)}{hint}")
+        raise DuetError(f"tensors of images are (C, H, W) or (N, C, H, W), not {tuple(tensor.shape)}{hint}")
     return full.float() if full.is_floating_point() else full
 
 

@@ -8,11 +8,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..error import DuetError
+from ..progress import track
 from .cores import available_cores
 from .decoding import Pixels, Unreadable, decode, quiet
-from .error import DataError
 from .images import Batch, Images
-from .progress import track
 from .source import Records
 
 CHUNK = 64
@@ -67,7 +67,7 @@ def decode_all(
                     continue
                 if result.shape != shape:
                     sizes = " and ".join(f"{w}x{h}" for _, h, w in (shape, result.shape))
-                    raise DataError(f"images of different sizes ({sizes}): choose one with --image-size")
+                    raise DuetError(f"images of different sizes ({sizes}): choose one with --image-size")
                 pixels[len(kept)] = result
                 kept.append(index)
     return torch.from_numpy(pixels[: len(kept)]), torch.tensor(kept, dtype=torch.int64), failures

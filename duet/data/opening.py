@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..error import DuetError
 from .decoding import MODES, Unreadable, measure, quiet
-from .error import DataError
 from .images import Images
 from .memory import MemoryImages, decode_all
 from .named import EMBEDDED, find_source
@@ -47,7 +47,7 @@ def open_images(
     labels = None if found.labels is None else found.labels[indices]
     if subset is not None:
         if subset > len(indices):
-            raise DataError(f"{name} has {len(indices)} {split} images, fewer than a --subset of {subset}")
+            raise DuetError(f"{name} has {len(indices)} {split} images, fewer than a --subset of {subset}")
         chosen = balanced_subset(len(indices), labels, subset, seed)
         indices, labels = indices[chosen], None if labels is None else labels[chosen]
     if image_size is None:
@@ -76,12 +76,12 @@ def open_images(
 
 def _check(image_size: int | None, channels: int, subset: int | None, storage: str, workers: int | None) -> None:
     if channels not in MODES:
-        raise DataError(f"images have 1 or 3 channels, not {channels}")
+        raise DuetError(f"images have 1 or 3 channels, not {channels}")
     if storage not in STORAGES:
-        raise DataError(f"no storage {storage!r}; there are {', '.join(STORAGES)}")
+        raise DuetError(f"no storage {storage!r}; there are {', '.join(STORAGES)}")
     for option, value, least in (("image size", image_size, 1), ("subset", subset, 1), ("workers", workers, 0)):
         if value is not None and value < least:
-            raise DataError(f"{option} starts at {least}, got {value}")
+            raise DuetError(f"{option} starts at {least}, got {value}")
 
 
 def _shared_size(records: Records, indices: Tensor, name: str) -> tuple[int, int]:
@@ -91,7 +91,7 @@ def _shared_size(records: Records, indices: Tensor, name: str) -> tuple[int, int
     sizes = _sizes(records, torch.cat([indices[spread], indices]), name, enough=len(spread))
     if len(sizes) > 1:
         shown = ", ".join(f"{width}x{height}" for height, width in sorted(sizes)[:3])
-        raise DataError(f"the images of {name} have different sizes ({shown}, ...): choose one with --image-size")
+        raise DuetError(f"the images of {name} have different sizes ({shown}, ...): choose one with --image-size")
     return sizes.pop()
 
 
@@ -112,6 +112,6 @@ def _sizes(records: Records, indices: Tensor, name: str, enough: int) -> set[tup
     return set(sizes)
 
 
-def _none_readable(name: str, failures: dict[str, str]) -> DataError:
+def _none_readable(name: str, failures: dict[str, str]) -> DuetError:
     first, reason = next(iter(failures.items()))
-    return DataError(f"none of the {len(failures)} images of {name} can be read; the first: {first}: {reason}")
+    return DuetError(f"none of the {len(failures)} images of {name} can be read; the first: {first}: {reason}")

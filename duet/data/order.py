@@ -5,7 +5,7 @@ import hashlib
 import torch
 from torch import Tensor
 
-from .error import DataError
+from ..error import DuetError
 
 
 def epoch_order(count: int, seed: int, epoch: int) -> Tensor:
@@ -19,16 +19,16 @@ def epoch_order(count: int, seed: int, epoch: int) -> Tensor:
 def count_batches(count: int, batch_size: int, world: int = 1, drop_last: bool = True) -> int:
     """Batches that every one of `world` processes sees in an epoch; an error when there is none."""
     if batch_size < 1 or world < 1:
-        raise DataError(f"batch size and number of processes start at 1, got {batch_size} and {world}")
+        raise DuetError(f"batch size and number of processes start at 1, got {batch_size} and {world}")
     full, rest = divmod(count, batch_size * world)
     # A last batch that cannot reach every process would leave some of them waiting for ever.
     batches = full + (1 if not drop_last and rest >= world else 0)
     if not batches:
         if count < world:
-            raise DataError(f"{count} images are too few for {world} processes: use at most {max(count, 1)}")
+            raise DuetError(f"{count} images are too few for {world} processes: use at most {max(count, 1)}")
         each = f" for each of {world} processes" if world > 1 else ""
         line = f"{count} images make no batch of {batch_size}{each}"
-        raise DataError(f"{line}: use a --batch-size of at most {count // world}")
+        raise DuetError(f"{line}: use a --batch-size of at most {count // world}")
     return batches
 
 
@@ -49,8 +49,8 @@ def epoch_batches(
     """
     batches = count_batches(count, batch_size, world, drop_last)
     if not 0 <= rank < world:
-        raise DataError(f"rank {rank} is not one of {world} processes")
+        raise DuetError(f"rank {rank} is not one of {world} processes")
     if not 0 <= start <= batches:
-        raise DataError(f"batch {start} is not in an epoch of {batches} batches")
+        raise DuetError(f"batch {start} is not in an epoch of {batches} batches")
     joined = torch.split(epoch_order(count, seed, epoch), batch_size * world)
     return [batch.tensor_split(world)[rank] for batch in joined[start:batches]]

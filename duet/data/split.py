@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from .error import DataError
+from ..error import DuetError
 from .source import Source, Splits
 
 TEST_SHARE = 0.2
@@ -27,11 +27,11 @@ def choose_split(splits: Splits, split: str, name: str) -> tuple[Source, Tensor]
         held = held_out(count, source.labels)
         chosen = (held if split == "test" else ~held).nonzero().flatten()
         if not len(chosen):
-            raise DataError(f"{name} has {count} image(s), too few to hold out a {split} part: add a {split} split")
+            raise DuetError(f"{name} has {count} image(s), too few to hold out a {split} part: add a {split} split")
         return source, chosen
     found = split if split in splits else tests[0] if split == "test" and tests else None
     if found is None:
-        raise DataError(f"{name} has no split {split!r}; it has {', '.join(splits)}")
+        raise DuetError(f"{name} has no split {split!r}; it has {', '.join(splits)}")
     source = splits[found]()
     return source, torch.arange(len(source.records))
 

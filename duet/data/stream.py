@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
+from ..error import DuetError
 from .cores import available_cores
 from .decoding import Pixels, Unreadable, decode, quiet
-from .error import DataError
 from .images import Batch, Images
 from .source import Records
 
@@ -56,7 +56,7 @@ class StreamImages(Images):
     def __getitem__(self, index: int) -> Tensor:
         decoded = self._decoder.decode_one(range(len(self))[index])
         if decoded.pixels is None:
-            raise DataError(f"{self.name}: " + "; ".join(": ".join(item) for item in decoded.failures.items()))
+            raise DuetError(f"{self.name}: " + "; ".join(": ".join(item) for item in decoded.failures.items()))
         return torch.from_numpy(decoded.pixels)
 
     def _fetch(self, batches: Iterable[Tensor], replace: bool) -> Iterator[Batch]:
@@ -72,7 +72,7 @@ class StreamImages(Images):
         for number, (pixels, positions, failures) in enumerate(loader):
             self._note_failures(failures)
             if replace and failures and len(positions) < len(plan[number]):
-                raise DataError(f"{self.name}: {len(failures)} images in a row cannot be read: {self.skipped[-1]}")
+                raise DuetError(f"{self.name}: {len(failures)} images in a row cannot be read: {self.skipped[-1]}")
             if pixels is not None:
                 yield pixels, None if self.labels is None else self.labels[positions]
 

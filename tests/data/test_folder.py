@@ -6,7 +6,8 @@ import pytest
 import torch
 from conftest import solid
 
-from duet.data import DataError, open_images
+from duet.data import open_images
+from duet.error import DuetError
 
 
 def values(images):
@@ -111,19 +112,19 @@ def test_a_long_list_of_unreadable_images_is_cut_in_the_log_only(image_folder, c
 def test_a_folder_with_nothing_readable_is_an_error(tmp_path, storage, image_size):
     for i in range(3):
         (tmp_path / f"{i}.png").write_bytes(b"junk")
-    with pytest.raises(DataError, match=r"none of the 3 images of .* can be read; the first: 0.png: not an image"):
+    with pytest.raises(DuetError, match=r"none of the 3 images of .* can be read; the first: 0.png: not an image"):
         open_images(tmp_path, "all", image_size=image_size, storage=storage)
 
 
 def test_a_folder_without_images_says_what_was_expected(tmp_path):
     (tmp_path / "notes.txt").write_text("hello")
-    with pytest.raises(DataError, match=r"no images in .*\.jpg"):
+    with pytest.raises(DuetError, match=r"no images in .*\.jpg"):
         open_images(tmp_path)
 
 
 def test_mixed_sizes_need_an_image_size(image_folder):
     (image_folder / "bee" / "3.png").write_bytes(solid(13, size=9))
-    with pytest.raises(DataError, match=r"different sizes .*--image-size"):
+    with pytest.raises(DuetError, match=r"different sizes .*--image-size"):
         open_images(image_folder, "all")
     assert open_images(image_folder, "all", image_size=8).shape == (3, 8, 8)
 
@@ -131,7 +132,7 @@ def test_mixed_sizes_need_an_image_size(image_folder):
 def test_a_different_size_that_the_sample_missed_is_found(tmp_path):
     for i in range(100):
         (tmp_path / f"{i:03}.png").write_bytes(solid(i, size=9 if i == 50 else 8))
-    with pytest.raises(DataError, match=r"different sizes .8x8 and 9x9.*--image-size"):
+    with pytest.raises(DuetError, match=r"different sizes .8x8 and 9x9.*--image-size"):
         open_images(tmp_path, "all")
 
 

@@ -2,11 +2,18 @@
 
 import pickle
 
+import numpy as np
 import pytest
 import torch
-from conftest import solid
+from conftest import encoded, solid
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
 
-from duet.data import DataError, cores, open_images, opening, stream
+from duet.data import MemoryImages, StreamImages, cores, open_images, opening, stream
+from duet.data.order import epoch_order
+from duet.data.source import Arrays
+from duet.error import DuetError
 
 STORAGES = ["memory", "stream"]
 
@@ -88,9 +95,9 @@ def test_the_global_generator_is_left_alone(images):
 
 
 def test_a_batch_larger_than_the_set_fails_when_asked_not_later(images):
-    with pytest.raises(DataError, match="30 images make no batch of 64: use a --batch-size of at most 30"):
+    with pytest.raises(DuetError, match="30 images make no batch of 64: use a --batch-size of at most 30"):
         images.batches(64, 0, 0)
-    with pytest.raises(DataError, match="at most 30"):
+    with pytest.raises(DuetError, match="at most 30"):
         images.batches_per_epoch(64)
 
 
@@ -165,7 +172,7 @@ def test_a_broken_image_in_a_stream_is_left_out_of_an_evaluation(image_folder):
     pixels, labels = images.tensors()
     assert len(pixels) == len(labels) == 27
     assert len(images.skipped) == 3
-    with pytest.raises(DataError, match=r"ant/3.png: not an image"):
+    with pytest.raises(DuetError, match=r"ant/3.png: not an image"):
         images[3]
 
 
@@ -173,10 +180,10 @@ def test_a_stream_that_breaks_altogether_stops_with_one_line(image_folder):
     images = open_images(image_folder, "all", storage="stream", workers=2, image_size=8)
     for file in image_folder.rglob("*.png"):
         file.write_bytes(b"junk")
-    with pytest.raises(DataError, match=r"images in a row cannot be read: .*not an image") as caught:
+    with pytest.raises(DuetError, match=r"images in a row cannot be read: .*not an image") as caught:
         batch_list(images, 8, 0, 0)
     assert "\n" not in str(caught.value)
-    with pytest.raises(DataError, match="none of 30 sampled images"):
+    with pytest.raises(DuetError, match="none of 30 sampled images"):
         images.statistics()
 
 
@@ -241,7 +248,7 @@ def test_channels_and_size_are_options(image_folder):
     ],
 )
 def test_impossible_options_are_refused(image_folder, options, line):
-    with pytest.raises(DataError, match=line):
+    with pytest.raises(DuetError, match=line):
         open_images(image_folder, **options)
 
 
@@ -254,6 +261,58 @@ def test_a_draw_is_a_seeded_choice_without_replacement(image_folder):
     assert len(images.sample(100, seed=0)) == 30
     streamed = open_images(image_folder, "all", storage="stream", workers=0)
     assert torch.equal(streamed.sample(20, seed=3), drawn)
+
+
+@pytest.mark.parametrize("storage", STORAGES)
+@pytest.mark.parametrize("mode", ["1", "L", "I;16", "LA", "RGB", "JPEG"])
+def test_grey_files_are_grey_in_three_channels_too(tmp_path, storage, mode):
+    for i in range(4):
+        grey = Image.new("L", (8, 8), 60 * i)
+        kind, image = ("JPEG", grey.convert("RGB")) if mode == "JPEG" else ("PNG", grey.convert(mode))
+        (tmp_path / f"{i}.png").write_bytes(encoded(image, kind))
+    for channels in (1, 3):
+        assert open_images(tmp_path, "all", channels=channels, storage=storage, workers=0).is_grey()
+
+
+def test_colour_files_are_not_grey(images):
+    assert not images.is_grey()
+
+
+@given(st.integers(0, 9), st.integers(0, 2), st.integers(0, 3), st.integers(0, 3), st.integers(0, 2**40))
+def test_one_pixel_of_colour_in_the_sample_is_enough(image, channel, y, x, seed):
+    pixels = torch.arange(10, dtype=torch.uint8)[:, None, None, None].repeat(1, 3, 4, 4)
+    images = MemoryImages("x", "all", pixels)
+    assert images.is_grey(10, seed)
+    pixels[image, channel, y, x] = 200
+    assert not images.is_grey(10, seed)
+    # Only what `draw` draws is looked at.
+    assert images.is_grey(5, seed) == (not (images.sample(5, seed) == 200).any())
+
+
+def test_every_batch_of_the_sample_is_looked_at():
+    pixels = torch.zeros(1100, 3, 2, 2, dtype=torch.uint8)
+    images = MemoryImages("x", "all", pixels)
+    pixels[epoch_order(1100, seed=7, epoch=0)[-1], 0] = 200
+    assert not images.is_grey(1100, seed=7)
+    assert images.is_grey(1099, seed=7)
+
+
+def test_one_channel_is_grey_without_reading_an_image(image_folder, monkeypatch):
+    images = open_images(image_folder, channels=1)
+    monkeypatch.setattr(images, "_fetch", lambda *a, **k: pytest.fail("images were read"))
+    assert images.is_grey()
+
+
+def test_images_describe_themselves_in_one_short_line():
+    digits = open_images("digits", channels=1)
+    assert repr(digits) == "MemoryImages('digits', 'train', 4000 x 1x28x28, 10 classes)"
+    streamed = StreamImages("photos", "test", Arrays(np.zeros((5, 8, 6))), torch.arange(5), (3, 8, 6), None)
+    assert repr(streamed) == "StreamImages('photos', 'test', 5 x 3x8x6, no labels)"
+    empty = MemoryImages("none", "all", torch.empty(0, 3, 8, 8), torch.empty(0))
+    assert repr(empty) == "MemoryImages('none', 'all', 0 x 3x8x8, 0 classes)"
+    long = MemoryImages("/a" * 100 + "/photos", "all", torch.empty(2, 3, 8, 8))
+    assert len(repr(long)) < 100
+    assert "/photos'" in repr(long)
 
 
 def test_other_images_have_another_fingerprint(image_folder):

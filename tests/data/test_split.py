@@ -7,9 +7,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duet.data import DataError
 from duet.data.source import Source
 from duet.data.split import balanced_subset, choose_split, held_out
+from duet.error import DuetError
 
 labelled = st.lists(st.integers(-1, 4), min_size=2, max_size=200).map(torch.tensor)
 
@@ -93,5 +93,5 @@ def test_without_a_test_split_train_and_test_share_what_there_is(whole):
     ],
 )
 def test_a_split_that_is_not_there_is_named(counts, split, line):
-    with pytest.raises(DataError, match=line):
+    with pytest.raises(DuetError, match=line):
         choose_split(splits(**counts), split, "x")

@@ -4,7 +4,7 @@ import io
 
 from rich.console import Console
 
-from duet.data import progress
+from duet import progress
 
 
 def run(monkeypatch, patience, terminal):

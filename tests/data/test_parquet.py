@@ -8,7 +8,8 @@ import pytest
 from conftest import solid
 from PIL import Image
 
-from duet.data import DataError, open_images, table
+from duet.data import open_images, parquet
+from duet.error import DuetError
 
 ENCODED = pa.struct({"bytes": pa.binary(), "path": pa.string()})
 
@@ -97,7 +98,7 @@ def test_files_of_one_split_are_all_there_is(tmp_path):
 
 def test_a_large_file_goes_through_the_cache_of_datasets(tmp_path, monkeypatch):
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(table, "IN_MEMORY_BYTES", 0)
+    monkeypatch.setattr(parquet, "IN_MEMORY_BYTES", 0)
     write(tmp_path / "x.parquet", label=list(range(10)), note=["n"] * 10)
     images = open_images(tmp_path / "x.parquet", "all")
     assert values(images) == images.labels.tolist() == list(range(10))
@@ -110,21 +111,21 @@ def test_plain_bytes_are_images(tmp_path):
 
 def test_no_image_column_names_the_columns_found(tmp_path):
     pq.write_table(pa.table({"text": ["a"], "size": [1]}), tmp_path / "x.parquet")
-    with pytest.raises(DataError, match=r"no image column in .*x\.parquet; its columns are text, size"):
+    with pytest.raises(DuetError, match=r"no image column in .*x\.parquet; its columns are text, size"):
         open_images(tmp_path / "x.parquet")
 
 
 @pytest.mark.parametrize("content", [b"", b"PAR1 not really", b"PAR1" + b"\0" * 64 + b"PAR1"])
 def test_a_damaged_file_is_one_line(tmp_path, content):
     (tmp_path / "x.parquet").write_bytes(content)
-    with pytest.raises(DataError, match=r"cannot read .*x\.parquet as parquet: ") as caught:
+    with pytest.raises(DuetError, match=r"cannot read .*x\.parquet as parquet: ") as caught:
         open_images(tmp_path / "x.parquet")
     assert "\n" not in str(caught.value)
 
 
 def test_an_empty_table_is_an_error(tmp_path):
     write(tmp_path / "x.parquet", 0, metadata=True)
-    with pytest.raises(DataError, match="has no rows"):
+    with pytest.raises(DuetError, match="has no rows"):
         open_images(tmp_path / "x.parquet")
 
 
@@ -186,7 +187,7 @@ def test_a_dataset_dict_brings_its_splits():
 
 @pytest.mark.parametrize("source", [make_dataset(3).to_iterable_dataset(), 5, [1, 2]])
 def test_what_cannot_be_indexed_is_refused(source):
-    with pytest.raises(DataError, match="cannot be indexed"):
+    with pytest.raises(DuetError, match="cannot be indexed"):
         open_images(source)
 
 

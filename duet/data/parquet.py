@@ -16,8 +16,8 @@ import pyarrow.parquet as pq
 import torch
 from torch import Tensor
 
+from ..error import DuetError, first_line
 from .decoding import Encoded, Unreadable
-from .error import DataError
 from .folder import SPLIT_NAMES
 from .source import Source, Splits
 
@@ -70,7 +70,7 @@ class Rows:
         try:
             inside = (root / path).resolve()
         except (OSError, RuntimeError, ValueError) as error:  # such as a name with a zero byte, or a loop of links
-            raise Unreadable(f"not a path: {_first_line(error)}") from None
+            raise Unreadable(f"not a path: {first_line(error)}") from None
         if not inside.is_relative_to(root.resolve()):
             raise Unreadable("a path outside the parquet file's folder")
         return inside
@@ -82,7 +82,7 @@ class Rows:
 def open_parquet(files: Sequence[Path], name: str, image: str | None = None, label: str | None = None) -> Splits:
     """The splits of parquet files by name (train-00000.parquet, test/0000.parquet); "all" when the names tell none."""
     if not files:
-        raise DataError(f"no parquet file matches {name}")
+        raise DuetError(f"no parquet file matches {name}")
     of_file = {file: _split_name(file) for file in sorted(files)}
     grouped: dict[str, list[Path]] = {}
     for file, split in of_file.items():
@@ -104,7 +104,7 @@ def open_dataset(dataset: Any, name: str = "the dataset", image: str | None = No
         dataset = {"all": dataset}
     if not isinstance(dataset, dict) or not all(isinstance(part, datasets.Dataset) for part in dataset.values()):
         kind = type(dataset).__name__
-        raise DataError(f"{name} is a {kind}, which cannot be indexed: load it as a Dataset, without streaming")
+        raise DuetError(f"{name} is a {kind}, which cannot be indexed: load it as a Dataset, without streaming")
     parts: dict[str, datasets.Dataset] = dataset
     vocabulary = partial(_dataset_words, list(parts.values()))
     return {
@@ -136,10 +136,10 @@ def _read_parquet(files: list[Path], name: str, image: str | None, label: str | 
         else:
             paths = [str(file) for file in files]
             dataset = datasets.load_dataset("parquet", data_files=paths, split="train", columns=columns)
-    except DataError:
+    except DuetError:
         raise
     except Exception as error:  # pyarrow and datasets raise a dozen kinds for a damaged file.
-        raise DataError(f"cannot read {name} as parquet: {_first_line(error)}") from error
+        raise DuetError(f"cannot read {name} as parquet: {first_line(error)}") from error
     return _from_dataset(dataset, features, name, files, image, label, vocabulary)
 
 
@@ -168,7 +168,7 @@ def _from_dataset(
     image = _image_column(features, name, image)
     label = _label_column(features, label)
     if not len(dataset):
-        raise DataError(f"{name} has no rows")
+        raise DuetError(f"{name} has no rows")
     dataset = dataset.with_format(None)
     labels, classes = None, None
     if label is not None:
@@ -225,7 +225,7 @@ def _image_column(features: datasets.Features, name: str, wanted: str | None) ->
     ranks = {column: rank(column) for column in features}
     found: list[str] = [column for column in features if ranks[column] is not None]
     if not found:
-        raise DataError(f"no image column in {name}; its columns are {', '.join(features)}: name one 'image'")
+        raise DuetError(f"no image column in {name}; its columns are {', '.join(features)}: name one 'image'")
     return min(found, key=lambda column: (ranks[column], _place(column, IMAGE_NAMES)))
 
 
@@ -258,7 +258,3 @@ def _dataset_words(parts: list[datasets.Dataset], column: str) -> Iterable[str |
     for part in parts:
         if column in part.features:
             yield from part.unique(column)
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error) or type(error).__name__).splitlines()[0][:200]
