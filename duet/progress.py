@@ -15,16 +15,17 @@ Track = Callable[[Iterable[T], int, str], Iterable[T]]
 """Passes the parts of a loop through: (parts, how many, what they are) -> the parts."""
 
 
-def show_progress(*columns: ProgressColumn, console: Console | None = None, **options: Any) -> Progress:
+def new_progress(
+    *columns: ProgressColumn, console: Console | None = None, show: bool = True, **options: Any
+) -> Progress:
     """Bars on standard error, and only where somebody watches."""
     console = console or Console(stderr=True)
-    options.setdefault("disable", not console.is_terminal)
-    return Progress(*columns, console=console, **options)
+    return Progress(*columns, console=console, disable=not (show and console.is_terminal), **options)
 
 
 def track(parts: Iterable[tuple[int, T]], total: int | None, label: str, console: Console | None = None) -> Iterator[T]:
     """Pass (size, part) pairs through; after PATIENCE seconds show how much of `total` is done and the time left."""
-    progress = show_progress(console=console, transient=True)
+    progress = new_progress(console=console, transient=True)
     began, done = time.monotonic(), 0
     task = progress.add_task(label, total=total)
     try:
@@ -48,7 +49,7 @@ class Bars:
 
     def __init__(self, total: int, label: str, show: bool = True) -> None:
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-        self._progress = show_progress(*columns, transient=True, **({} if show else {"disable": True}))
+        self._progress = new_progress(*columns, transient=True, show=show)
         self._show = show
         self._all = self._progress.add_task(label, total=total)
 

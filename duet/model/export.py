@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import io
 import json
 import logging
 import math
+import re
 import warnings
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
@@ -16,10 +18,11 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from .artifact import Encoder
-from .file import whole_file
-from .representation import Representation, act
-from .representation.tabulated import tabulated
+from ..error import DuetError, first_line
+from ..file import whole_file
+from ..representation import Prescribed, Representation, act
+from ..representation.tabulated import tabulated
+from .encoder import Encoder
 
 TOLERANCE = 1e-4
 BATCHES = (1, 2, 7, 32)
@@ -31,13 +34,12 @@ class Graph(nn.Module):
 
     def __init__(self, encoder: Encoder) -> None:
         super().__init__()
-        self.backbone = encoder.backbone
+        self.encoder = encoder
         self.layout = tabulated(encoder.layout)
-        self.relative = encoder.representation(torch.empty(0, encoder.layout.dim)).relative
 
     def forward(self, images: Tensor, g: Tensor | None = None) -> tuple[Tensor, ...]:
         """The outputs, in the order of `output_names`."""
-        return outputs(Representation(self.backbone(images), self.layout, relative=self.relative), g)
+        return outputs(Representation(self.encoder(images), self.layout, relative=self.encoder.relative), g)
 
 
 def outputs(rep: Representation, g: Tensor | None) -> tuple[Tensor, ...]:
@@ -47,15 +49,15 @@ def outputs(rep: Representation, g: Tensor | None) -> tuple[Tensor, ...]:
     parts = [rep.flat, rep.content]
     for axis in rep.layout.axes:
         parts += [rep.marginal(axis), *rep.recover(axis)]
-    first = rep.layout.axes[0]
-    return (*parts, (rep.shift(first, by=g) if rep.relative else rep.act(first, to=g)).flat)
+    # Without an origin g is how far to go from where the image is: from 0, that is.
+    return (*parts, rep.action(Prescribed.name, rep.layout.axes[0]).carry(rep.flat, 0.0, g))
 
 
 def input_names(encoder: Encoder) -> list[str]:
     """images, and the element that the features are moved to (`g`) or by (`by`); images alone without a table."""
     if not encoder.layout.axes:
         return ["images"]
-    return ["images", "by" if _relative(encoder) else "g"]
+    return ["images", "by" if encoder.relative else "g"]
 
 
 def output_names(encoder: Encoder) -> list[str]:
@@ -63,7 +65,7 @@ def output_names(encoder: Encoder) -> list[str]:
     if not encoder.layout.axes:
         return ["features"]
     each = [f"{what}_{axis.name}" for axis in encoder.layout.axes for what in ("marginal", "g", "spread")]
-    return ["features", "content", *each, "shifted" if _relative(encoder) else "acted"]
+    return ["features", "content", *each, "shifted" if encoder.relative else "acted"]
 
 
 def export(encoder: Encoder, path: Path, kind: Literal["onnx", "pt2"]) -> float:
@@ -74,15 +76,16 @@ def export(encoder: Encoder, path: Path, kind: Literal["onnx", "pt2"]) -> float:
     if kind == "onnx":
         missing = [name for name in ("onnx", "onnxscript", "onnxruntime") if find_spec(name) is None]
         if missing:
-            raise ValueError(f"export to ONNX needs {', '.join(missing)}: pip install 'duet-ssl[export]'")
-    encoder = encoder.to("cpu", torch.float32).eval()
+            raise DuetError(f"export to ONNX needs {', '.join(missing)}: pip install 'duet-ssl[export]'")
+    if encoder.image_size is None:
+        raise DuetError("this model does not say which size of images it takes; give Encoder(..., image_size=...)")
+    encoder = copy.deepcopy(encoder).to("cpu", torch.float32).eval()  # the caller's own stays as and where it is
     with whole_file(path) as partial, _quiet():
         write, read = (_write_onnx, _read_onnx) if kind == "onnx" else (_write_pt2, _read_pt2)
         try:
             write(_program(encoder), partial, encoder)
         except Exception as error:
-            first = (str(error).strip() or type(error).__name__).splitlines()[0]
-            raise ValueError(f"this model cannot be exported to {kind}: {first}") from error
+            raise DuetError(f"this model cannot be exported to {kind}: {first_line(error)}") from error
         return compare(encoder, read(partial))
 
 
@@ -96,13 +99,12 @@ def compare(encoder: Encoder, run: Run) -> float:
         for name, ours in _expected(encoder, inputs, found).items():
             theirs = found[name]
             if ours.shape != theirs.shape:
-                raise ValueError(f"the exported {name} is {tuple(theirs.shape)} instead of {tuple(ours.shape)}")
-            difference = theirs - ours
-            if name.startswith("g_") and encoder.groups[name[2:]].cyclic:
-                difference = difference - difference.round()
+                raise DuetError(f"the exported {name} is {tuple(theirs.shape)} instead of {tuple(ours.shape)}")
+            group = encoder.groups.get(name.removeprefix("g_")) if name.startswith("g_") else None
+            difference = theirs - ours if group is None else group.domain.difference(theirs, ours)
             worst = max(worst, float((difference.abs() / ours.abs().clamp(min=1)).nan_to_num(math.inf).max()))
             if worst > TOLERANCE:
-                raise ValueError(f"the exported {name} differs from torch by {worst:.2g}, more than {TOLERANCE:g}")
+                raise DuetError(f"the exported {name} differs from torch by {worst:.2g}, more than {TOLERANCE:g}")
     return worst
 
 
@@ -115,8 +117,7 @@ def _expected(encoder: Encoder, inputs: tuple[Tensor, ...], found: dict[str, Ten
             # T is steep in g, and where a marginal is nearly flat g itself is known to few digits: g has a check of
             # its own, so this one starts from the graph's.
             axis = rep.layout.axes[0]
-            g = found[f"g_{axis.name}"] + inputs[1]
-            g = g.remainder(1) if axis.target.cyclic else g.clamp(0, 1)
+            g = axis.target.domain.wrap(found[f"g_{axis.name}"] + inputs[1])
             expected["shifted"] = act(rep.flat, rep.layout, axis, g)
     return expected
 
@@ -129,6 +130,7 @@ def _program(encoder: Encoder) -> torch.export.ExportedProgram:
 
 
 def _example(encoder: Encoder, size: int, generator: torch.Generator) -> tuple[Tensor, ...]:
+    assert encoder.image_size is not None
     images = torch.rand(size, encoder.channels, *encoder.image_size, generator=generator)
     return (images, torch.rand(size, generator=generator)) if encoder.layout.axes else (images,)
 
@@ -142,8 +144,23 @@ def _write_onnx(program: torch.export.ExportedProgram, path: Path, encoder: Enco
         dynamo=True,
         verbose=False,
     )
+    _name_batch_axis(done.model.graph)
     done.model.metadata_props["duet"] = json.dumps(_description(encoder))
     done.save(str(path), external_data=False)
+
+
+def _name_batch_axis(graph: Any) -> None:
+    """The free axis is called `batch`: the exporter takes the name of torch's own symbol, such as s34."""
+    from onnx_ir import Shape
+
+    for value in [*graph.inputs, *graph.outputs, *(out for node in graph for out in node.outputs)]:
+        if value.shape is not None and any(not isinstance(side, int) for side in value.shape):
+            sides = [side if isinstance(side, int) else _renamed(str(side.value)) for side in value.shape]
+            value.shape = Shape(sides)
+
+
+def _renamed(symbol: str) -> str:
+    return re.sub(r"\bs\d+\b", "batch", symbol)
 
 
 def _read_onnx(path: Path) -> Run:
@@ -183,8 +200,7 @@ def _description(encoder: Encoder) -> dict[str, Any]:
         {
             "name": axis.name,
             "bins": axis.bins,
-            "cyclic": axis.target.cyclic,
-            "unit": encoder.groups[axis.name].unit,
+            **{key: value for key, value in encoder.groups[axis.name].describe().items() if key != "group"},
             "parameter_at_g_0_and_1": [float(encoder.groups[axis.name].parameter(end)) for end in (0.0, 1.0)],
             "identity_g": encoder.groups[axis.name].identity,
         }
@@ -193,14 +209,10 @@ def _description(encoder: Encoder) -> dict[str, Any]:
     return {
         "inputs": input_names(encoder),
         "outputs": output_names(encoder),
-        "image": [encoder.channels, *encoder.image_size],
+        "image": [encoder.channels, *(encoder.image_size or ())],
         "layout": encoder.layout.to_dict(),
         "axes": axes,
     }
-
-
-def _relative(encoder: Encoder) -> bool:
-    return encoder.experiment.method == "duet" and encoder.experiment.reference == "relative"
 
 
 @contextlib.contextmanager

@@ -1,0 +1,7 @@
+"""A trained model: the Encoder, on disk, on the Hub, as a graph."""
+
+from .artifact import load, load_decoder, save_decoder
+from .encoder import Encoder, Reading
+from .fitting import fit_action, transformed_pairs
+
+__all__ = ["Encoder", "Reading", "fit_action", "load", "load_decoder", "save_decoder", "transformed_pairs"]
