@@ -5,20 +5,54 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from .artifact import Encoder, load
-    from .groups import GROUPS, register_group
-    from .representation import Representation
+__version__ = "0.1.0"
 
-__all__ = ["GROUPS", "Encoder", "Representation", "load", "register_group"]
+if TYPE_CHECKING:
+    from .error import DuetError
+    from .evaluation import evaluate, register_evaluation
+    from .groups import GROUPS, register_group
+    from .methods import register_method
+    from .model import Encoder, load
+    from .objectives import register_objective
+    from .plugin import import_plugin
+    from .representation import Representation
+    from .training.experiment import Experiment
+    from .training.run import resume, train
 
 _ROOMS = {
+    "DuetError": "error",
+    "Encoder": "model",
+    "Experiment": "training.experiment",
     "GROUPS": "groups",
-    "register_group": "groups",
-    "Encoder": "artifact",
-    "load": "artifact",
     "Representation": "representation",
+    "evaluate": "evaluation",
+    "import_plugin": "plugin",
+    "load": "model",
+    "register_evaluation": "evaluation",
+    "register_group": "groups",
+    "register_method": "methods",
+    "register_objective": "objectives",
+    "resume": "training.run",
+    "train": "training.run",
 }
+
+__all__ = [
+    "GROUPS",
+    "DuetError",
+    "Encoder",
+    "Experiment",
+    "Representation",
+    "__version__",
+    "evaluate",
+    "import_plugin",
+    "load",
+    "register_evaluation",
+    "register_group",
+    "register_method",
+    "register_objective",
+    "resume",
+    "train",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -41,17 +41,18 @@ def count_pictures(images: Pictures) -> int | None:
     return len(images) if isinstance(images, Sized) else None
 
 
-def picture_batches(images: Pictures, channels: int, size: Size, batch_size: int) -> Iterator[Tensor]:
+def picture_batches(images: Pictures, channels: int, size: Size | None, batch_size: int) -> Iterator[Tensor]:
     """Batches (n, channels, H, W), uint8 or float in [0, 1], of one image or many.
 
     An image of another size or with other channels becomes what training would have made of it: its centre square,
-    resized, in 8 bits. Arrays have their channels last, tensors first.
+    resized, in 8 bits; without a `size` images stay as large as they are. Arrays have their channels last, tensors
+    first.
     """
     if batch_size < 1:
         raise DuetError(f"batch_size starts at 1, got {batch_size}")
     block = _block(images, channels)
     if block is not None:
-        if block.shape[1:] == (channels, *size):
+        if _fits(block, channels, size):
             yield from torch.split(block, batch_size) if len(block) else ()
             return
         singles: Iterator[Picture] = iter(block)
@@ -70,14 +71,23 @@ def picture_batches(images: Pictures, channels: int, size: Size, batch_size: int
             name = f" ({picture})" if isinstance(picture, str | os.PathLike) else ""
             raise DuetError(f"image {number}{name} cannot be used: {error}") from None
 
-    fitted = in_order(fit, enumerate(singles))
+    fitted = map_in_order(fit, enumerate(singles))
     while part := list(islice(fitted, batch_size)):
         if len({image.dtype for image in part}) > 1:
             part = [as_float(image).float() for image in part]
-        yield torch.stack(part)
+        yield stack_alike(part)
 
 
-def in_order(work: Callable[[S], T], items: Iterable[S], ahead: int = AHEAD) -> Iterator[T]:
+def stack_alike(images: list[Tensor]) -> Tensor:
+    """Images of one size as a batch: n x (C, H, W) -> (n, C, H, W)."""
+    sizes = {tuple(image.shape[1:]) for image in images}
+    if len(sizes) > 1:
+        shown = " and ".join(f"{width}x{height}" for height, width in sorted(sizes)[:2])
+        raise DuetError(f"images of different sizes ({shown}), and this model does not say which it takes: resize them")
+    return torch.stack(images)
+
+
+def map_in_order(work: Callable[[S], T], items: Iterable[S], ahead: int = AHEAD) -> Iterator[T]:
     """`work` on every item by as many threads as there are cores, results in order, at most `ahead` of them waiting."""
     # Pillow lets go of the interpreter while it decodes and resizes, torch while it computes.
     pool = ThreadPoolExecutor(available_cores())
@@ -93,7 +103,7 @@ def in_order(work: Callable[[S], T], items: Iterable[S], ahead: int = AHEAD) -> 
         pool.shutdown(cancel_futures=True)
 
 
-def read_pixels(path: Path, channels: int, size: Size) -> Pixels:
+def read_pixels(path: Path, channels: int, size: Size | None) -> Pixels:
     """Pixels (channels, H, W) of a file, at the model's size; Unreadable says why there are none."""
     if path.is_dir():
         raise Unreadable("a folder; give the files in it")
@@ -102,7 +112,7 @@ def read_pixels(path: Path, channels: int, size: Size) -> Pixels:
     return _decoded(path, channels, size)
 
 
-def _fit(picture: Picture, channels: int, size: Size) -> Tensor:
+def _fit(picture: Picture, channels: int, size: Size | None) -> Tensor:
     """One image as (channels, H, W)."""
     if isinstance(picture, str | os.PathLike):
         return torch.from_numpy(read_pixels(Path(picture), channels, size))
@@ -116,13 +126,19 @@ def _fit(picture: Picture, channels: int, size: Size) -> Tensor:
         raise Unreadable(str(error)) from None
     if block is None or len(block) != 1:
         raise Unreadable(f"shape {tuple(picture.shape)} is not that of one image")
-    if block.shape[1:] == (channels, *size):
+    if _fits(block, channels, size):
         return block[0]
     eight_bits = as_bytes(block)
     return torch.from_numpy(_decoded(eight_bits[0].permute(1, 2, 0).cpu().numpy(), channels, size))
 
 
-def _decoded(encoded: Path | Image.Image | Pixels, channels: int, size: Size) -> Pixels:
+def _fits(block: Tensor, channels: int, size: Size | None) -> bool:
+    return block.shape[1] == channels and (size is None or block.shape[2:] == size)
+
+
+def _decoded(encoded: Path | Image.Image | Pixels, channels: int, size: Size | None) -> Pixels:
+    if size is None:
+        return decode(encoded, channels)
     height, width = size
     if height == width:
         return decode(encoded, channels, height)

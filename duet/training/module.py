@@ -10,21 +10,15 @@ import lightning as L
 import torch
 from torch import Tensor
 
-from ..checkpoint import as_tensor_like
 from ..data import Images
-from ..experiment import Experiment, build_optimizer
+from ..error import DuetError
 from ..groups import Stack
 from ..methods import Method
+from ..model.checkpoint import as_tensor_like
 from ..networks import OnlineHead
 from ..objectives import all_gather
-
-
-def step_seed(seed: int, step: int, rank: int) -> int:
-    """The generator's seed of a step: a function of (seed, step, rank), scattered so that neighbours are unrelated."""
-    mixed = (seed * 0x9E3779B97F4A7C15 + step * 0xBF58476D1CE4E5B9 + rank * 0x94D049BB133111EB + 1) & (2**64 - 1)
-    mixed = ((mixed ^ (mixed >> 30)) * 0xBF58476D1CE4E5B9) & (2**64 - 1)
-    mixed = ((mixed ^ (mixed >> 27)) * 0x94D049BB133111EB) & (2**64 - 1)
-    return (mixed ^ (mixed >> 31)) & (2**63 - 1)
+from .experiment import Experiment, build_optimizer
+from .step import loss_of_batch, parameter_groups, step_seed
 
 
 def learning_rate(step: int, warm: float, total: int) -> float:
@@ -64,7 +58,7 @@ class Steps:
 
 
 class Pretraining(L.LightningModule):
-    """One step of any method: draw views, represent, sum the terms, step; and a linear head that only watches."""
+    """Steps of any method, one after another; and a linear head that only watches."""
 
     def __init__(self, method: Method, stack: Stack, experiment: Experiment, images: Images) -> None:
         super().__init__()
@@ -86,25 +80,19 @@ class Pretraining(L.LightningModule):
         """The loss of a batch; `latest` keeps its terms."""
         images, labels = batch
         generator = torch.Generator().manual_seed(step_seed(self.experiment.seed, index, self.global_rank))
-        with torch.no_grad(), torch.autocast(images.device.type, enabled=False):
-            views = self.method.draw_views(images, self.stack, generator)
-        represented = self.method.represent(views)
-        terms = self.method.terms(represented, views, all_gather if self.trainer.world_size > 1 else None)
-        loss = torch.stack([term.float() for term in terms.values()]).sum()
-        self.latest = {"loss": loss.detach(), **{name: term.detach() for name, term in terms.items()}}
-        if self.head is not None:
-            labels = labels.repeat(2)
-            logits = self.head(represented.z)
-            watching = self.head.loss(logits.float(), labels)
-            self.latest |= {"head": watching.detach(), "head_accuracy": self.head.accuracy(logits.detach(), labels)}
-            # The head's input is detached: this adds nothing to the encoder's gradient.
-            loss = loss + watching
+        gather = all_gather if self.trainer.world_size > 1 else None
+        loss, self.latest = loss_of_batch(self.method, self.stack, images, generator, self.head, labels, gather)
         return loss
+
+    def optimizer_step(self, epoch: int, batch_idx: int, optimizer: Any, optimizer_closure: Any = None) -> None:
+        """A step, and then what the method does after it: here, so that a checkpoint of this step holds both."""
+        super().optimizer_step(epoch, batch_idx, optimizer, optimizer_closure)
+        self.method.after_step(batch_idx // self.experiment.accumulate)
 
     def configure_optimizers(self) -> Any:
         """Adam or AdamW with warm-up and cosine, as in the paper."""
         e = self.experiment
-        optimizer = build_optimizer(self, e)
+        optimizer = build_optimizer(parameter_groups(self.method, self.head), e)
         per_epoch = self.images.batches_per_epoch(e.batch_size // self.trainer.world_size, self.trainer.world_size)
         total = math.ceil(per_epoch * e.epochs / e.accumulate)
         warm = e.warmup_epochs * per_epoch / e.accumulate
@@ -121,7 +109,7 @@ class Pretraining(L.LightningModule):
         now = [len(self.images), self.images.num_classes]
         if checkpoint.get("images", now) != now:
             images, classes = checkpoint["images"]
-            raise ValueError(
+            raise DuetError(
                 f"this run began with {images} images of {classes} classes, and now there are {now[0]} of {now[1]}; "
                 "restore them, or begin a new run"
             )

@@ -8,10 +8,10 @@ from typing import Any
 import lightning as L
 from lightning.pytorch.callbacks import Callback
 from lightning.pytorch.utilities import rank_zero_only
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from rich.table import Column
 
+from ..progress import new_progress
 from .module import Pretraining
 
 
@@ -27,13 +27,12 @@ class Bar(Callback):
     def on_train_start(self, trainer: L.Trainer, module: L.LightningModule) -> None:
         """Show the bar."""
         assert isinstance(module, Pretraining)
-        self.progress = Progress(
+        self.progress = new_progress(
             TextColumn("{task.description}", table_column=Column(no_wrap=True, min_width=16)),
             BarColumn(bar_width=10, table_column=Column(min_width=4)),
             MofNCompleteColumn(table_column=Column(no_wrap=True, min_width=9)),
             TimeRemainingColumn(elapsed_when_finished=True, table_column=Column(no_wrap=True, min_width=7)),
             TextColumn("{task.fields[terms]}"),
-            console=Console(stderr=True),
             refresh_per_second=2,
         )
         self.task = self.progress.add_task(self.label, total=len(module.steps), completed=module.steps.start, terms="")

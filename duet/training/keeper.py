@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-import os
+import io
 import signal
 import threading
 import time
@@ -17,7 +17,9 @@ from lightning.pytorch.callbacks import Callback
 from lightning.pytorch.plugins.io import CheckpointIO
 from torch import Tensor
 
-from ..checkpoint import read_checkpoint, write_checkpoint
+from ..error import DuetError
+from ..file import write_text
+from ..model.checkpoint import read_checkpoint, write_checkpoint
 from .module import Pretraining
 
 
@@ -25,7 +27,7 @@ class Stopped(Exception):
     """The user asked to stop; the run can be resumed."""
 
 
-class Diverged(ValueError):
+class Diverged(DuetError):
     """A term of the loss is no longer a number."""
 
 
@@ -46,12 +48,16 @@ class SafeCheckpoints(CheckpointIO):
         Path(path).unlink(missing_ok=True)
 
 
+SYNC_EVERY = 8
+"""Batches between two questions of processes to each other: a stop may wait that long, no step waits for an answer."""
+
+
 class Keeper(Callback):
     """Watches the terms, writes metrics.csv and checkpoints, and stops when asked to."""
 
     def __init__(self, run: Path, every: int | None = None, seconds: float = 10.0) -> None:
         if every is not None and every < 1:
-            raise ValueError(f"--checkpoint-every counts steps and starts at 1; it is {every}")
+            raise DuetError(f"--checkpoint-every counts steps and starts at 1; it is {every}")
         self.run, self.every, self.seconds = run, every, seconds
         self.checkpoint = run / "checkpoints" / "last.safetensors"
         self.saved = time.monotonic()
@@ -86,16 +92,29 @@ class Keeper(Callback):
         self.due = self.due or self._due(done, module.steps.per_epoch)
         if done % trainer.accumulate_grad_batches and not last:
             return  # gradients that are still added up are in no checkpoint
-        if trainer.strategy.reduce_boolean_decision(self.asked_to_stop, all=False):
+        stop, save = self._agree(trainer, done, last)
+        if save:
             self._save(trainer, module)
+        if stop:
             raise Stopped(f"stopped at step {done} of {len(module.steps)}; go on with: duet train --resume {self.run}")
-        if last or trainer.strategy.reduce_boolean_decision(self.due, all=False):
-            self._save(trainer, module)
 
     def teardown(self, trainer: L.Trainer, module: L.LightningModule, stage: str) -> None:
         """Stop listening."""
         for number, handler in getattr(self, "before", {}).items():
             signal.signal(number, handler)
+
+    def _agree(self, trainer: L.Trainer, done: int, last: bool) -> tuple[bool, bool]:
+        """Whether to stop and whether to save, the same in every process: one number, now and then."""
+        stop, save = self.asked_to_stop, self.due or last
+        if trainer.world_size > 1:
+            # That a number of steps is done, every process knows by itself.
+            certain = last or (self.due and self.every is not None)
+            if (done // trainer.accumulate_grad_batches) % SYNC_EVERY:
+                return False, certain
+            told = torch.tensor(2 if stop else int(save), device=trainer.strategy.root_device)
+            wish = int(trainer.strategy.reduce(told, reduce_op="max"))
+            stop, save = wish == 2, wish > 0
+        return stop, save or stop
 
     def _due(self, done: int, per_epoch: int) -> bool:
         if self.every is not None:
@@ -145,12 +164,11 @@ class Metrics:
 
     def flush(self) -> None:
         """Write all rows, atomically."""
-        partial = self.path.with_name(self.path.name + ".partial")
-        with partial.open("w", newline="") as file:
-            writer = csv.DictWriter(file, list(self.rows[0]) if self.rows else ["step"], lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(self.rows)
-        os.replace(partial, self.path)
+        buffer = io.StringIO()
+        writer = csv.DictWriter(buffer, list(self.rows[0]) if self.rows else ["step"], lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(self.rows)
+        write_text(self.path, buffer.getvalue())
 
 
 def _number(value: Any) -> str:

@@ -1,0 +1,375 @@
+"""The configuration of a run, and the one place where its strings become objects."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import MISSING, asdict, dataclass, field, fields, replace
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+import yaml
+
+from ..data import Images, open_images
+from ..error import DuetError, did_you_mean, first_line
+from ..file import write_text
+from ..groups import Group, Stack, find_group
+from ..methods import Method, Parts, find_method
+from ..networks import Backbone, Projector, build_backbone
+from ..objectives import OBJECTIVES, find_objective
+from ..plugin import is_spec, require_plugins, trusted
+from ..representation import Axis, Concatenated, Flat, Gaussian, Joint, Layout, Table, Target, VonMises
+from .adoption import adopt
+from .typed import choices, typed
+
+STRATEGIES = ("auto", "ddp", "ddp_find_unused_parameters_true", "ddp_find_unused_parameters_false")
+"""Lightning has more; these average gradients over processes, which is what the joined batch needs."""
+
+
+def option(default: Any, meaning: str) -> Any:
+    """A field with its default and the sentence that `--help` shows."""
+    made: dict[str, Any] = {"default_factory": type(default)} if isinstance(default, dict) else {"default": default}
+    return field(**made, metadata={"help": meaning})
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """Everything that decides a run's result. The same Experiment gives the same weights on one machine."""
+
+    method: str = option("duet", "what is trained; duet with --weight 0 is the ablation")
+    group: tuple[str, ...] = option(("rot360",), "the transformation, or several, that the features should keep")
+    data: str = option("digits", "a set's name, an image folder, a parquet file or glob")
+
+    weight: float | None = option(None, "of the group loss (lambda); default the method's own: duet 10, essl 0.4")
+    reference: Literal["absolute", "relative"] = option("absolute", "match g itself, or the difference of two views")
+    layout: Literal["table", "joint", "concatenated"] | None = option(
+        None, "how features are arranged; default table, for several groups concatenated"
+    )
+    bins: int = option(8, "columns of the table for each group (G)")
+    sigma: float = option(0.2, "spread of the target, in units of g")
+    target: Literal["gaussian", "vonmises"] | None = option(
+        None, "default: von Mises on circles, Gaussian on intervals"
+    )
+    contrast: str = option("nt_xent", "the objective between the content of two views")
+    temperature: float = option(0.1, "of the contrast")
+    options: dict[str, Any] = option({}, "the method's own settings, as --option key=value")
+
+    stack: Literal["rrc", "full"] = option("rrc", "augmentations: a crop and the group, or the full SimCLR stack")
+    area: tuple[float, float] = option((0.2, 1.0), "smallest and largest area of a crop")
+    corners: Literal["zero", "circle"] = option("zero", "rot360: black corners, or every view seen through a disc")
+
+    encoder: str = option("resnet32", "backbone: small, resnet32, resnet18, ..., timm:NAME, or your own module:build")
+    dim: int | None = option(None, "features; default the backbone's own")
+    projector: tuple[int, ...] = option((2048, 2048, 128), "widths of the projector's layers")
+
+    epochs: int = option(800, "passes over the images")
+    batch_size: int = option(2048, "images in a step, over all processes; each gives two views")
+    accumulate: int = option(1, "batches whose gradients are added up before a step")
+    optimizer: Literal["adam", "adamw"] = option("adam", "optimiser")
+    lr: float = option(1e-4, "highest learning rate")
+    betas: tuple[float, float] = option((0.9, 0.95), "the optimiser's averages")
+    weight_decay: float = option(1e-4, "of the optimiser")
+    warmup_epochs: float = option(10, "epochs in which the learning rate rises; then it falls as a cosine")
+    extended: tuple[int, ...] = option((), "epochs after which --resume gave the run a new, longer schedule")
+
+    subset: int | None = option(None, "train on this many images only, class-balanced")
+    image_size: int | None = option(None, "side of the square images; default their own")
+    channels: Literal[1, 3] = option(3, "1 for grey images")
+    normalize: bool = option(True, "subtract the data's mean and divide by its spread, inside the encoder")
+    storage: Literal["auto", "memory", "stream"] = option("auto", "decode all at once, or while training")
+
+    action_pairs: int = option(12_000, "pairs of transformed images for the fitted action; 0 leaves it out")
+    seed: int = option(0, "of everything random")
+    precision: Literal["32", "bf16", "16", "64"] = option("32", "of the arithmetic; bf16 and 16 are mixed")
+    compile: bool = option(False, "compile the backbone")
+    devices: int = option(1, "processes on this machine, one a device")
+    nodes: int = option(1, "machines")
+    strategy: str = option("auto", "how processes work together: auto or ddp")
+    sync_batchnorm: bool = option(False, "batch statistics over all processes")
+    plugins: tuple[str, ...] = option((), "modules of your own that the run needs; a file's are never imported by it")
+
+    def __post_init__(self) -> None:
+        for name, allowed in choices(Experiment).items():
+            _one_of(name, getattr(self, name), allowed)
+        for name in _POSITIVE:
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                raise DuetError(f"{name} must be above 0; it is {value}")
+        for name in ("weight", "weight_decay", "warmup_epochs", "action_pairs"):
+            value = getattr(self, name)
+            if value is not None and not value >= 0:
+                raise DuetError(f"{name} cannot be negative; it is {value}")
+        if not self.group or len(set(self.group)) < len(self.group):
+            raise DuetError(f"group needs one or more names, each once; it is {' '.join(self.group) or 'empty'}")
+        if len(self.projector) < 1 or min(self.projector) < 1:
+            raise DuetError(f"projector needs one width or more; it is {self.projector}")
+        if self.warmup_epochs > self.epochs:
+            raise DuetError(
+                f"warmup_epochs ({self.warmup_epochs:g}) is longer than the training ({self.epochs} epochs)"
+            )
+        if self.batch_size % (self.devices * self.nodes):
+            raise DuetError(f"batch_size ({self.batch_size}) must divide by the {self.devices * self.nodes} processes")
+        if self.layout == "table" and len(self.group) > 1:
+            raise DuetError("a table has one group; for several use layout concatenated or joint")
+        _one_of("strategy", self.strategy, STRATEGIES)
+        _one_of("contrast", self.contrast, tuple(OBJECTIVES))
+        method = find_method(self.method)
+        method.check(self.groups)
+        method_options(self)
+        if method.structured:
+            for group in self.groups:
+                least = build_target(self, group).domain.least_bins
+                if self.bins < least:
+                    raise DuetError(f"bins of {group.name} must be at least {least}, or g could not be read off them")
+
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        """The tracked groups with this run's settings; stack, evaluation, action and decoder share them."""
+        if "_groups" not in self.__dict__:
+            settings = {"area": self.area, "corners": self.corners}
+            made = tuple(find_group(name).configured(**settings) for name in self.group)
+            object.__setattr__(self, "_groups", made)
+        found: tuple[Group, ...] = self.__dict__["_groups"]
+        return found
+
+    @property
+    def name(self) -> str:
+        """A short name for the run's folder."""
+        return self.name_beside(None)
+
+    def name_beside(self, recipe: Experiment | None) -> str:
+        """A short name that says what differs from a recipe: reference, stack, lambda, seed."""
+        recipe = recipe or replace(_plain_recipe(), method=self.method)
+        parts = [self.method, *self.group, Path(self.data).stem.strip("*") or "images"]
+        for key in ("reference", "stack"):
+            parts += [getattr(self, key)] if getattr(self, key) != getattr(recipe, key) else []
+        weight = group_weight(self)
+        if weight is not None and weight != group_weight(recipe):
+            parts.append(f"lambda{weight:g}")
+        return "-".join([*parts, *([f"seed{self.seed}"] if self.seed != recipe.seed else [])])
+
+    @classmethod
+    def preset(cls, name: str, **changes: Any) -> Experiment:
+        """A shipped recipe (demo, cpu, paper, paper-full-stack) with changes."""
+        return from_dict(merge(preset(name), adopt(changes)), f"preset {name}")
+
+    @classmethod
+    def from_yaml(cls, path: str | os.PathLike[str]) -> Experiment:
+        """The experiment of a file, such as a run's config.yaml. What it names is never imported for it."""
+        return from_file(read_yaml(Path(path)), str(path))
+
+    def to_yaml(self, path: str | os.PathLike[str] | None = None) -> str:
+        """The experiment as YAML, each key with its meaning; also written to a file, if one is named."""
+        lines = []
+        for entry in fields(self):
+            value = self.to_dict()[entry.name]
+            text = yaml.safe_dump([value], default_flow_style=True, allow_unicode=True, width=10_000).strip()[1:-1]
+            lines.append(f"{entry.name}: {text}  # {entry.metadata['help']}")
+        text = "\n".join(lines) + "\n"
+        if path is not None:
+            write_text(Path(path), text)
+        return text
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, as they stand in config.yaml."""
+        return {key: list(value) if isinstance(value, tuple) else value for key, value in asdict(self).items()}
+
+
+_POSITIVE = (
+    *("bins", "sigma", "temperature", "epochs", "batch_size", "accumulate", "lr"),
+    *("dim", "subset", "image_size", "devices", "nodes"),
+)
+_METHODS_OWN = ("weight", "options")
+"""Keys that belong to the method that a file names: another method has its own."""
+
+
+def from_dict(values: Mapping[str, Any], source: str = "the configuration") -> Experiment:
+    """The experiment of plain values; unknown keys and wrong types are refused by name."""
+    if not isinstance(values, Mapping):
+        raise DuetError(f"{source} must hold `key: value` lines")
+    known = {entry.name: entry.metadata["help"] for entry in fields(Experiment)}
+    for key in values:
+        if key not in known:
+            raise DuetError(f"{source} has an unknown key {key!r}{did_you_mean(str(key), known)}")
+    try:
+        return Experiment(**typed(Experiment, values))
+    except DuetError as error:
+        raise DuetError(f"{source}: {error}") from None
+
+
+def from_file(values: Mapping[str, Any], source: str) -> Experiment:
+    """The experiment of a file's values: what it needs of its author's must have been imported by the user."""
+    asked = values.get("plugins") or []
+    require_plugins([str(name) for name in (asked if isinstance(asked, list) else [asked])], source)
+    encoder = str(values.get("encoder", ""))
+    module = encoder.partition(":")[0]
+    if is_spec(encoder) and module != "timm" and not trusted(module):
+        raise DuetError(f"{source} needs {encoder}, a module of its author's: read it, then give --plugin {module}")
+    return from_dict(values, source)
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """The plain values of a YAML file."""
+    try:
+        values = yaml.safe_load(path.read_text())
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise DuetError(f"cannot read the configuration {path}: {first_line(error)}") from None
+    if not isinstance(values, dict):
+        raise DuetError(f"{path} must hold `key: value` lines")
+    return values
+
+
+def presets() -> dict[str, str]:
+    """The shipped recipes, each with the line that says what it is for."""
+    folder = files(__package__.partition(".")[0]) / "presets"
+    found = sorted((entry.name, entry.read_text()) for entry in folder.iterdir() if entry.name.endswith(".yaml"))
+    return {name.removesuffix(".yaml"): text.splitlines()[0].lstrip("# ") for name, text in found}
+
+
+def preset(name: str) -> dict[str, Any]:
+    """The plain values of a shipped recipe; a weight may differ by group."""
+    known = presets()
+    if name not in known:
+        raise DuetError(f"no preset {name!r}{did_you_mean(name, known)}; there are {', '.join(known)}")
+    text = (files(__package__.partition(".")[0]) / "presets" / f"{name}.yaml").read_text()
+    return dict(yaml.safe_load(text))
+
+
+def merge(*layers: Mapping[str, Any]) -> dict[str, Any]:
+    """Values of a preset, a file, flags, ...: a later one beats an earlier one.
+
+    A weight belongs to the method that its own layer names (duet if it names none): under another method it is dropped.
+    """
+    whole = {key: value for layer in layers for key, value in layer.items()}
+    method = whole.get("method", "duet")
+    merged: dict[str, Any] = {}
+    for place, layer in enumerate(layers):
+        # What is typed last is meant for the method that is trained.
+        ours = layer.get("method", "duet") == method or place == len(layers) - 1
+        merged |= {key: value for key, value in layer.items() if ours or key not in _METHODS_OWN}
+    if isinstance(merged.get("weight"), Mapping):
+        merged["weight"] = _weight_by_group(merged["weight"], merged.get("group", "rot360"))
+    return merged
+
+
+def _weight_by_group(weights: Mapping[str, float], group: str | Iterable[str]) -> float:
+    """lambda of a recipe that has one for every group; of several groups the least, which all of them bear."""
+    names = [group] if isinstance(group, str) else list(group)
+    return min(weights.get(name, weights["others"]) for name in names)
+
+
+def method_options(experiment: Experiment) -> Any:
+    """The method's own options: its defaults, the run's keys of the same name, and what `options` says."""
+    kind = find_method(experiment.method).Options
+    known = {entry.name: entry.metadata.get("help", "") for entry in fields(kind)}
+    for key in experiment.options:
+        if key not in known:
+            there = f"; it has {', '.join(known)}" if known else "; it has none"
+            raise DuetError(f"{experiment.method} has no option {key!r}{did_you_mean(str(key), known)}{there}")
+    shared = {key: getattr(experiment, key) for key in known if hasattr(experiment, key)}
+    given = {key: value for key, value in shared.items() if value is not None} | dict(experiment.options)
+    made = kind(**typed(kind, given))
+    for key, allowed in choices(kind).items():
+        _one_of(key, getattr(made, key), allowed)
+    return made
+
+
+def group_weight(experiment: Experiment) -> float | None:
+    """lambda, or the weight of whatever the method adds to its contrast; None when it adds nothing."""
+    weight = getattr(method_options(experiment), "weight", None)
+    return None if weight is None else float(weight)
+
+
+def build_stack(experiment: Experiment) -> Stack:
+    """The augmentations."""
+    make = Stack.rrc_plus if experiment.stack == "rrc" else Stack.full
+    stack = make(experiment.groups, area=experiment.area)
+    if experiment.channels == 1:
+        colour = [stage.group.name for step in stack.stages for stage in step.stages if stage.group.channels == 3]
+        if colour:
+            raise DuetError(
+                f"{', '.join(colour)} need colour: train with channels 3, or with the rrc stack and another group"
+            )
+    return stack
+
+
+def build_target(experiment: Experiment, group: Group) -> Target:
+    """The target of a group's marginal: by its domain, unless one was asked for."""
+    kind = experiment.target or ("vonmises" if group.cyclic else "gaussian")
+    return VonMises(sigma=experiment.sigma) if kind == "vonmises" else Gaussian(sigma=experiment.sigma)
+
+
+def build_layout(experiment: Experiment, dim: int) -> Layout:
+    """How the features are arranged: a table where the method has one, else flat."""
+    if not find_method(experiment.method).structured:
+        return Flat(dim)
+    axes = [Axis(group.name, experiment.bins, build_target(experiment, group)) for group in experiment.groups]
+    kind = experiment.layout or ("table" if len(axes) == 1 else "concatenated")
+    if kind == "table":
+        return Table.from_dim(dim, axes[0])
+    return (Joint if kind == "joint" else Concatenated).from_dim(dim, axes)
+
+
+def build_method(
+    experiment: Experiment, backbone: Backbone | None = None, image_size: tuple[int, int] = (32, 32)
+) -> Method:
+    """The method with fresh weights (seed torch before), around a backbone of your own if you give one."""
+    if backbone is None:
+        backbone = build_backbone(
+            experiment.encoder, channels=experiment.channels, dim=experiment.dim, image_size=image_size
+        )
+    *hidden, out = experiment.projector
+    parts = Parts(
+        backbone,
+        build_layout(experiment, backbone.dim),
+        experiment.groups,
+        projector=lambda width: Projector(width, tuple(hidden), out),
+        contrast=find_objective(experiment.contrast, temperature=experiment.temperature),
+        hidden=max(hidden or [out]),
+    )
+    return find_method(experiment.method).build(parts, method_options(experiment))
+
+
+def build_optimizer(groups: list[dict[str, Any]], experiment: Experiment) -> torch.optim.Optimizer:
+    """Adam or AdamW over groups of parameters, as one fused kernel where there is one."""
+    kind = torch.optim.Adam if experiment.optimizer == "adam" else torch.optim.AdamW
+    return kind(
+        groups,
+        lr=experiment.lr,
+        betas=experiment.betas,
+        weight_decay=experiment.weight_decay,
+        fused=all(p.device.type in ("cpu", "cuda") for group in groups for p in group["params"]),
+    )
+
+
+def open_data(experiment: Experiment, split: str = "train") -> Images:
+    """The images of a split; `subset` holds for training only."""
+    return open_images(**{**data_of(experiment), "split": split, "subset": _subset(experiment, split)})
+
+
+def data_of(experiment: Experiment) -> dict[str, Any]:
+    """Which images a run takes and how it opens them: arguments of `open_images`, as a model's provenance keeps them."""
+    return {
+        "source": experiment.data,
+        "image_size": experiment.image_size,
+        "channels": experiment.channels,
+        "subset": experiment.subset,
+        "seed": experiment.seed,
+        "storage": experiment.storage,
+    }
+
+
+def _subset(experiment: Experiment, split: str) -> int | None:
+    return experiment.subset if split == "train" else None
+
+
+def _plain_recipe() -> Experiment:
+    return Experiment(**{e.name: e.default for e in fields(Experiment) if e.default is not MISSING})
+
+
+def _one_of(name: str, value: Any, allowed: tuple[Any, ...]) -> None:
+    if value not in allowed:
+        known = [str(a) for a in allowed if a is not None]
+        raise DuetError(f"{name} cannot be {value!r}{did_you_mean(str(value), known)}; it is one of {', '.join(known)}")

@@ -1,0 +1,292 @@
+"""A run from its configuration to its model."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import lightning as L
+import torch
+from lightning.fabric.utilities.exceptions import MisconfigurationException
+
+from .. import __version__
+from ..data import Images
+from ..device import find_device
+from ..error import DuetError
+from ..file import write_text
+from ..groups import Group, Stack
+from ..methods import Method
+from ..model import Encoder, fit_action
+from ..networks import Backbone
+from ..pixels import as_float
+from ..plugin import home_of
+from .bar import Bar
+from .experiment import (
+    Experiment,
+    build_layout,
+    build_method,
+    build_stack,
+    data_of,
+    from_file,
+    group_weight,
+    method_options,
+    open_data,
+    read_yaml,
+)
+from .keeper import Keeper, SafeCheckpoints
+from .module import Pretraining
+
+PRECISION = {"32": "32-true", "64": "64-true", "bf16": "bf16-mixed", "16": "16-mixed"}
+EFFECT_IMAGES = 32
+"""Images on which a group must change something."""
+
+
+def train(
+    experiment: Experiment,
+    out: str | os.PathLike[str] | None = None,
+    *,
+    images: Images | None = None,
+    backbone: Backbone | None = None,
+    method: Method | Callable[[Backbone], Method] | None = None,
+    stack: Stack | None = None,
+    device: str = "auto",
+    track: str | None = None,
+    checkpoint_every: int | None = None,
+    quiet: bool = False,
+) -> Path:
+    """Train and leave config.yaml, metrics.csv, checkpoints/ and model/ in a folder; a run begun there goes on.
+
+    `out` is by default runs/NAME, free or followed by a number. `images`, `backbone`, `method` (an object, or a
+    function from the backbone to one) and `stack` of your own take the place of those that the experiment names; a run
+    with any of these is resumed by the same call. Returns the folder.
+    """
+    _hush_lightning()
+    run = free_folder(Path("runs") / experiment.name) if out is None else Path(out)
+    _check_processes(experiment)
+    keeper = Keeper(run, checkpoint_every)
+    images = images or open_data(experiment)
+    torch.manual_seed(experiment.seed)
+    method = _method(experiment, backbone, method, (images.shape[1], images.shape[2]))
+    if method.name != experiment.method:
+        experiment = replace(experiment, method=method.name)
+    stack = stack or build_stack(experiment)
+    _check_effect(images, stack.tracked, experiment.seed)
+    if experiment.normalize:
+        method.backbone.normalise_by(*images.statistics())
+    module = Pretraining(method, stack, experiment, images)
+    if experiment.precision == "64":
+        module.double()  # before a checkpoint is loaded into it: float32 would round the weights
+    if experiment.compile:
+        method.backbone.compile()
+    trainer = _trainer(experiment, run, keeper, device, track, quiet)
+    images.batches_per_epoch(experiment.batch_size // trainer.world_size, trainer.world_size)
+    fresh = not run.exists()
+    if trainer.is_global_zero:
+        write_text(run / "config.yaml", experiment.to_yaml())
+        _list_skipped(run, images)
+    try:
+        trainer.fit(module, ckpt_path=keeper.checkpoint if keeper.checkpoint.exists() else None)
+    except RuntimeError as error:
+        if "loading state_dict" not in str(error):
+            raise
+        raise DuetError(f"{keeper.checkpoint} is of another model; was config.yaml changed since?") from None
+    except DuetError:
+        # What failed before its first step is no run: a folder of it would only be in the way.
+        if fresh and trainer.is_global_zero and not module.latest:
+            shutil.rmtree(run, ignore_errors=True)
+        raise
+    if trainer.is_global_zero:
+        _list_skipped(run, images)
+        _finish(module, experiment, stack.tracked, images).save(run / "model")
+    trainer.strategy.barrier()
+    return run
+
+
+def resume(run: str | os.PathLike[str], epochs: int | None = None, **options: Any) -> bool:
+    """Go on with a run that was stopped, or past its end to more `epochs`; False when it is finished already.
+
+    More epochs mean a new schedule of the learning rate from there on, which config.yaml and the model then say.
+    """
+    run = Path(run)
+    if not (run / "config.yaml").exists():
+        raise DuetError(f"{run} is not a run: it has no config.yaml")
+    experiment = from_file(read_yaml(run / "config.yaml"), str(run / "config.yaml"))
+    finished = (run / "model" / "config.json").exists()
+    if epochs is not None and epochs != experiment.epochs:
+        if epochs < experiment.epochs:
+            raise DuetError(f"{run} has {experiment.epochs} epochs already; --epochs can only add to them")
+        longer = replace(experiment, epochs=epochs, extended=(*experiment.extended, experiment.epochs))
+        write_text(run / "config.yaml", longer.to_yaml())
+        if finished:
+            # The model of the first epochs stays, under a name of its own.
+            os.replace(run / "model", free_folder(run / f"model-{experiment.epochs}-epochs"))
+        experiment, finished = longer, False
+    if finished:
+        return False
+    train(experiment, run, **options)
+    return True
+
+
+def free_folder(folder: Path) -> Path:
+    """The folder, or the first of folder-2, folder-3, ... that is not taken."""
+    taken, number = folder, 1
+    while taken.exists():
+        number += 1
+        taken = folder.with_name(f"{folder.name}-{number}")
+    return taken
+
+
+def _method(
+    experiment: Experiment,
+    backbone: Backbone | None,
+    method: Method | Callable[[Backbone], Method] | None,
+    size: tuple[int, int],
+) -> Method:
+    if isinstance(method, Method):
+        if backbone is not None:
+            raise DuetError("a method brings its own backbone; give one of the two")
+        return method
+    if method is None:
+        return build_method(experiment, backbone, size)
+    from ..networks import build_backbone
+
+    made = method(
+        backbone
+        or build_backbone(experiment.encoder, channels=experiment.channels, dim=experiment.dim, image_size=size)
+    )
+    if not isinstance(made, Method):
+        raise DuetError(f"`method` must make a Method of the backbone, not a {type(made).__name__}")
+    return made
+
+
+def _check_processes(experiment: Experiment) -> None:
+    started = int(os.environ.get("WORLD_SIZE", 1))
+    if started > 1 and started != experiment.devices * experiment.nodes:
+        # Each of them would take itself for the whole run, and all would write to one folder.
+        asked = f"--devices {experiment.devices} --nodes {experiment.nodes}"
+        raise DuetError(f"{started} processes were started, for {asked}; give the devices of a machine and the nodes")
+    if experiment.devices > 1:
+        os.environ.setdefault("LOCAL_WORLD_SIZE", str(experiment.devices))  # processes share the cores of a machine
+
+
+def _check_effect(images: Images, groups: tuple[Group, ...], seed: int) -> None:
+    """Refuse a group that does nothing to these images: hue, for one, does nothing to grey ones."""
+    sample = as_float(images.sample(min(EFFECT_IMAGES, len(images)), seed))
+    for group in groups:
+        generator = torch.Generator().manual_seed(seed)
+        changed = group.apply(sample, group.sample(len(sample), generator), generator)
+        if float((changed - sample).abs().max()) < 1 / 255:
+            grey = ": they are grey" if images.is_grey() and group.channels == 3 else ""
+            raise DuetError(f"{group.name} changes nothing in the images of {images.name}{grey}; take another group")
+
+
+def _trainer(
+    experiment: Experiment, run: Path, keeper: Keeper, device: str, track: str | None, quiet: bool
+) -> L.Trainer:
+    """Lightning's trainer; what it cannot do on this machine is an error of one line."""
+    several = experiment.devices * experiment.nodes > 1
+    try:
+        return L.Trainer(
+            accelerator="auto" if device == "auto" else find_device(device).type,
+            devices=experiment.devices,
+            num_nodes=experiment.nodes,
+            strategy="ddp" if several and experiment.strategy == "auto" else experiment.strategy,
+            precision=PRECISION[experiment.precision],  # type: ignore[arg-type]
+            max_epochs=1,
+            accumulate_grad_batches=experiment.accumulate,
+            sync_batchnorm=experiment.sync_batchnorm,
+            logger=_loggers(track, run),
+            callbacks=[keeper, *([] if quiet else [Bar(experiment.method)])],
+            plugins=[SafeCheckpoints()],
+            enable_checkpointing=False,
+            enable_progress_bar=False,
+            enable_model_summary=False,
+            use_distributed_sampler=False,
+            log_every_n_steps=1,  # the keeper logs; Lightning would only remark on short runs
+            default_root_dir=run,
+        )
+    except MisconfigurationException as error:
+        raise DuetError(f"Lightning cannot train so: {' '.join(str(error).split())}") from None
+
+
+def _hush_lightning() -> None:
+    for noisy in ("lightning.pytorch", "lightning.fabric"):
+        logging.getLogger(noisy).setLevel(logging.ERROR)
+    warnings.filterwarnings("ignore", category=FutureWarning, module="lightning")
+    warnings.filterwarnings("ignore", "`isinstance.treespec, LeafSpec.` is deprecated")
+
+
+def _list_skipped(run: Path, images: Images) -> None:
+    if images.skipped:
+        write_text(run / "skipped.txt", "\n".join(images.skipped) + "\n")
+
+
+def _finish(module: Pretraining, experiment: Experiment, groups: tuple[Group, ...], images: Images) -> Encoder:
+    """The encoder with a fitted action for every group."""
+    method = module.method
+    encoder = Encoder(
+        method.backbone,
+        method.layout,
+        groups or experiment.groups,
+        getattr(method, "reference", "absolute"),
+        image_size=(images.shape[1], images.shape[2]),
+        classes=images.classes,
+        head=module.head,
+        provenance=provenance_of(experiment, method),
+    )
+    if experiment.action_pairs:
+        pixels = images.sample(experiment.action_pairs, experiment.seed).to(encoder.device)
+        for group in encoder.groups.values():
+            action = fit_action(encoder.features, pixels, group, experiment.action_pairs, experiment.seed)
+            encoder.add_action(group.name, action.float())  # fitted in double, kept as the features are
+    return encoder
+
+
+def provenance_of(experiment: Experiment, method: Method) -> dict[str, Any]:
+    """Where a model comes from, in plain values: its method, its images, and its recipe for people."""
+    weight = group_weight(experiment)
+    options = {key: value for key, value in vars(method_options(experiment)).items() if key != "weight"}
+    recipe = {
+        "data": Path(experiment.data).name or "images",
+        "method": method.title,
+        **({} if weight is None else {"weight of the group loss": f"{weight:g}"}),
+        **options,
+        "views": f"{experiment.stack}, crops of area {experiment.area[0]:g} to {experiment.area[1]:g}",
+        "epochs": experiment.epochs if not experiment.extended else f"{experiment.epochs}, extended {experiment.extended}",
+        "batch size": experiment.batch_size,
+        "optimiser": f"{experiment.optimizer}, lr {experiment.lr:g}, weight decay {experiment.weight_decay:g}",
+        "seed": experiment.seed,
+    }
+    return {
+        "name": experiment.name,
+        "method": method.name,
+        "title": method.title,
+        "lambda": weight,
+        "epochs": experiment.epochs,
+        "training_seed": experiment.seed,
+        "data": data_of(experiment),
+        "recipe": recipe,
+        "plugins": [name for name in dict.fromkeys([*experiment.plugins, home_of(method)]) if name is not None],
+        "duet": __version__,
+    }
+
+
+def _loggers(track: str | None, run: Path) -> Any:
+    if track is None:
+        return False
+    from lightning.pytorch.loggers import TensorBoardLogger, WandbLogger
+
+    try:
+        if track == "tensorboard":
+            return TensorBoardLogger(run, name="", version="tensorboard")
+        if track == "wandb":
+            return WandbLogger(save_dir=run, name=run.name)
+    except ModuleNotFoundError:
+        raise DuetError(f"tracking with {track} needs more packages: pip install 'duet-ssl[track]'") from None
+    raise DuetError(f"track must be tensorboard or wandb, not {track!r}")

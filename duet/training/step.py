@@ -1,0 +1,59 @@
+"""One training step of any method: views, features, terms, and the head that watches. Written once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ..groups import Stack
+from ..methods import Method
+from ..networks import OnlineHead
+from ..objectives import Gather
+
+
+def loss_of_batch(
+    method: Method,
+    stack: Stack,
+    images: Tensor,
+    generator: torch.Generator,
+    head: OnlineHead | None = None,
+    labels: Tensor | None = None,
+    gather: Gather | None = None,
+) -> tuple[Tensor, dict[str, Tensor]]:
+    """What to differentiate, and every term of it by name: images (B,C,H,W), labels (B,) with -1 for none."""
+    with torch.no_grad(), torch.autocast(images.device.type, enabled=False):
+        views = method.draw_views(images, stack, generator)
+    represented = method.represent(views)
+    terms = method.terms(represented, views, gather)
+    loss = torch.stack([term.float() for term in terms.values()]).sum()
+    latest = {"loss": loss.detach(), **{name: term.detach() for name, term in terms.items()}}
+    if head is not None and labels is not None:
+        labels = labels.repeat(len(represented.z) // len(labels))
+        logits = head(represented.z)
+        watching = head.loss(logits.float(), labels)
+        latest |= {"head": watching.detach(), "head_accuracy": head.accuracy(logits.detach(), labels)}
+        # The head's input is detached: this adds nothing to the encoder's gradient.
+        loss = loss + watching
+    return loss, latest
+
+
+def parameter_groups(method: Method, head: nn.Module | None = None) -> list[dict[str, Any]]:
+    """What the optimiser trains: the method's groups, and the head with the first that has no options of its own."""
+    groups = [{**group, "params": list(group["params"])} for group in method.parameter_groups()]
+    if head is not None:
+        plain = next((group for group in groups if set(group) == {"params"}), None)
+        if plain is None:
+            plain = {"params": []}
+            groups.append(plain)
+        plain["params"] += list(head.parameters())
+    return groups
+
+
+def step_seed(seed: int, step: int, rank: int) -> int:
+    """The generator's seed of a step: a function of (seed, step, rank), scattered so that neighbours are unrelated."""
+    mixed = (seed * 0x9E3779B97F4A7C15 + step * 0xBF58476D1CE4E5B9 + rank * 0x94D049BB133111EB + 1) & (2**64 - 1)
+    mixed = ((mixed ^ (mixed >> 30)) * 0xBF58476D1CE4E5B9) & (2**64 - 1)
+    mixed = ((mixed ^ (mixed >> 27)) * 0x94D049BB133111EB) & (2**64 - 1)
+    return (mixed ^ (mixed >> 31)) & (2**63 - 1)
