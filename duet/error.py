@@ -26,7 +26,7 @@ def nearest(word: str, known: Iterable[str] | Mapping[str, str], most: int = 1) 
 
 
 def did_you_mean(word: str, known: Iterable[str] | Mapping[str, str]) -> str:
-    """" (did you mean 'group'?)", or nothing where no known word is near."""
+    """ " (did you mean 'group'?)", or nothing where no known word is near."""
     found = nearest(word, known)
     return f" (did you mean {found[0]!r}?)" if found else ""
 

@@ -30,7 +30,7 @@ def check_values(images: Tensor) -> None:
         low, high = (float(v) for v in torch.aminmax(images.detach()))
         # Written so that NaN fails too; rounding may step a little outside.
         if not (low >= -1e-3 and high <= 1 + 1e-3):
-            whole = -1e-3 <= low and 2 < high <= 255 + 1e-3
+            whole = low >= -1e-3 and 2 < high <= 255 + 1e-3
             what = "divide them by 255" if whole else "undo the normalisation first"
             raise DuetError(f"images must lie in [0, 1] with no NaN; these span [{low:.3g}, {high:.3g}]: {what}")
 

@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .artifact import Encoder, load
+from .error import DuetError
+from .model import Encoder, load
 from .representation import Representation
 
 Kind = Literal["flat", "content", "group"]
@@ -19,7 +20,8 @@ KINDS = ("flat", "content", "group")
 
 
 class DuetTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Images to features: arrays (n, H, W[, C]), or rows (n, H*W[*C]) as `reshape(n, -1)` makes them -> (n, features).
+    """Images to features: arrays (n, H, W[, C]), rows (n, H*W[*C]) as `reshape(n, -1)` makes them, or paths of image
+    files -> (n, features).
 
     `model`: an Encoder, or what `duet.load` takes. `features`: "flat" (all), "content" (what does not depend on the
     group) or "group" (the marginals of all axes side by side). `image_shape`: (H, W) or (H, W, C) of a row; by default
@@ -37,31 +39,37 @@ class DuetTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         image_shape: tuple[int, ...] | None = None,
         white: float | None = None,
         batch_size: int = 256,
+        device: str = "auto",
     ) -> None:
         self.model = model
         self.features = features
         self.image_shape = image_shape
         self.white = white
         self.batch_size = batch_size
+        self.device = device
 
     def fit(self, X: ArrayLike, y: Any = None) -> DuetTransformer:
         """Load the model and check that X holds images; y is ignored."""
         if self.features not in KINDS:
-            raise ValueError(f"features must be one of {', '.join(KINDS)}, not {self.features!r}")
-        rows, shape = self._rows(X, reset=True)
-        self.encoder_ = self.model if isinstance(self.model, Encoder) else load(self.model)
+            raise DuetError(f"features must be one of {', '.join(KINDS)}, not {self.features!r}")
+        rows, shape = (None, None) if are_paths(X) else self._rows(X, reset=True)
+        self.encoder_ = self.model if isinstance(self.model, Encoder) else load(self.model, self.device)
         if self.features == "group" and not self.encoder_.layout.axes:
-            raise ValueError("this model has no group; choose features 'flat' or 'content'")
-        self.image_shape_ = shape or self._shape_of_rows(rows.shape[1])
-        self._images(rows, self.image_shape_)
+            raise DuetError("this model has no group; choose features 'flat' or 'content'")
+        if rows is not None:
+            self.image_shape_ = shape or self._shape_of_rows(rows.shape[1])
+            self._images(rows, self.image_shape_)
         self._n_features_out = self._chosen(self.encoder_.embed([])).shape[1]
         return self
 
     def transform(self, X: ArrayLike) -> NDArray[Any]:
-        """Features of the images: (n, H, W[, C]) or (n, H*W[*C]) -> (n, features) float32."""
+        """Features of the images: (n, H, W[, C]), (n, H*W[*C]) or n paths -> (n, features) float32."""
         check_is_fitted(self)
-        rows, shape = self._rows(X, reset=False)
-        images = self._images(rows, shape or self.image_shape_)
+        if are_paths(X):
+            return self._chosen(self.encoder_.embed([*X], batch_size=self.batch_size))
+        known = hasattr(self, "image_shape_")
+        rows, shape = self._rows(X, reset=not known)  # fitted to paths: what a row is, this call shows
+        images = self._images(rows, shape or (self.image_shape_ if known else self._shape_of_rows(rows.shape[1])))
         return self._chosen(self.encoder_.embed(images, batch_size=self.batch_size))
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
@@ -85,6 +93,9 @@ class DuetTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def _shape_of_rows(self, count: int) -> tuple[int, ...]:
         """(H, W, C) of a row of `count` values."""
         size, channels = self.encoder_.image_size, self.encoder_.channels
+        if size is None and self.image_shape is None:
+            raise DuetError("this model does not say which size of images it takes; say image_shape")
+        size = size or (0, 0)
         candidates: list[tuple[int, ...]] = [(*size, channels), (*size, 1), (*size, 3)]
         if self.image_shape is not None:
             candidates = [(*(int(side) for side in self.image_shape), 1)[:3]]
@@ -92,7 +103,7 @@ class DuetTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             if math.prod(shape) == count:
                 return shape
         wanted = "x".join(str(side) for side in candidates[0])
-        raise ValueError(
+        raise DuetError(
             f"rows of {count} features are not images of {wanted} = {math.prod(candidates[0])} values; give X as "
             "(n, H, W) or (n, H, W, C), or say image_shape"
         )
@@ -102,14 +113,14 @@ class DuetTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         white = self.white if self.white is not None else 255.0 if rows.dtype.kind in "iu" else 1.0
         images = (rows / white).astype(np.float32).reshape(len(rows), *shape)
         if images.size and not images.max() <= 1 + 1e-3:
-            raise ValueError(f"X reaches {rows.max():g} and white is {white:g}; say what white is, such as white=255")
+            raise DuetError(f"X reaches {rows.max():g} and white is {white:g}; say what white is, such as white=255")
         return images
 
     def _chosen(self, representation: Representation) -> NDArray[Any]:
         if self.features == "group":
             marginals = [representation.marginal(axis) for axis in representation.layout.axes]
-            return np.concatenate([marginal.numpy() for marginal in marginals], axis=1)
-        return representation.numpy() if self.features == "flat" else representation.content.numpy()
+            return np.concatenate([marginal.cpu().numpy() for marginal in marginals], axis=1)
+        return representation.numpy() if self.features == "flat" else representation.content.cpu().numpy()
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -117,3 +128,10 @@ class DuetTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         tags.input_tags.positive_only = True
         tags.transformer_tags.preserves_dtype = ["float32"]  # and float32 from everything else
         return tags
+
+
+def are_paths(X: Any) -> bool:
+    """Whether these are paths of image files: a list or an array of text or of paths, one an image."""
+    if isinstance(X, np.ndarray) and X.dtype.kind in "UO" and X.ndim == 1:
+        X = X.tolist()
+    return isinstance(X, list | tuple) and len(X) > 0 and all(isinstance(x, str | os.PathLike) for x in X)

@@ -7,9 +7,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..artifact import Encoder
+from ..error import DuetError
+from ..model import Encoder
 from .files import Reader, find_files, stored
-from .table import Columns, open_table
+from .writer import Columns, open_table
 
 
 def embed_files(images: Sequence[str | os.PathLike[str]], output: Path, encoder: Encoder, batch_size: int = 256) -> int:
@@ -20,9 +21,9 @@ def embed_files(images: Sequence[str | os.PathLike[str]], output: Path, encoder:
     axes = [axis for axis in encoder.layout.axes if axis.readable]
     taken = {"path", "features"} & {axis.name for axis in axes}
     if taken:
-        raise ValueError(f"a group of this model is called {taken.pop()!r}, which is the name of another column")
+        raise DuetError(f"a group of this model is called {taken.pop()!r}, which is the name of another column")
     if any(Path(image).resolve() == output.resolve() for image in images):
-        raise ValueError(f"{output} is one of the inputs; choose another output")
+        raise DuetError(f"{output} is one of the inputs; choose another output")
     units = {column: encoder.groups[a.name].unit for a in axes for column in (a.name, f"{a.name}_spread")}
     reader = Reader(encoder, batch_size)
     # Counting costs a walk through the folders: only where somebody watches.
@@ -32,8 +33,8 @@ def embed_files(images: Sequence[str | os.PathLike[str]], output: Path, encoder:
             representation = encoder.representation(batch.features)
             columns: Columns = {"features": representation.numpy()}
             for axis in axes:
-                estimate = encoder.recover(representation, axis)
-                columns[axis.name] = estimate.g.numpy()
-                columns[f"{axis.name}_spread"] = estimate.spread.numpy()
+                reading = encoder.recover(representation, axis)
+                columns[axis.name] = reading.value.cpu().numpy()
+                columns[f"{axis.name}_spread"] = reading.spread.cpu().numpy()
             table.write([stored(file.path) for file in batch.files], columns)
     return reader.readable

@@ -12,11 +12,12 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from ..artifact import Encoder
 from ..data.decoding import Pixels, Unreadable, quiet
 from ..data.folder import SUFFIXES, image_paths
-from ..data.input import in_order, read_pixels
-from ..data.progress import track
+from ..data.input import map_in_order, read_pixels, stack_alike
+from ..error import DuetError
+from ..model import Encoder
+from ..progress import track
 
 
 class Found(NamedTuple):
@@ -59,7 +60,7 @@ class Reader:
 
     def __init__(self, encoder: Encoder, batch_size: int) -> None:
         if batch_size < 1:
-            raise ValueError(f"--batch-size starts at 1, got {batch_size}")
+            raise DuetError(f"--batch-size starts at 1, got {batch_size}")
         self.encoder, self.batch_size = encoder, batch_size
         self.readable = self.unreadable = 0
         self._held: list[str] = []
@@ -67,7 +68,7 @@ class Reader:
     def batches(self, files: Iterable[Found], total: int | None, label: str) -> Iterator[Batch]:
         """Features of all that can be read, in constant memory; an error when nothing can."""
         with quiet():
-            read = in_order(self._read, files)
+            read = map_in_order(self._read, files)
             parts = iter(lambda: list(islice(read, self.batch_size)), [])
             for part in track(((len(part), part) for part in parts), total, label):
                 good = [(file, pixels) for file, pixels in part if not isinstance(pixels, str)]
@@ -75,7 +76,7 @@ class Reader:
                 self.readable, self.unreadable = self.readable + len(good), self.unreadable + len(bad)
                 self._name(bad)
                 if good:
-                    images = torch.stack([torch.from_numpy(pixels) for _, pixels in good])
+                    images = stack_alike([torch.from_numpy(pixels) for _, pixels in good])
                     yield Batch([file for file, _ in good], self.encoder.features(images, self.batch_size))
         self._close()
 
@@ -96,11 +97,11 @@ class Reader:
     def _close(self) -> None:
         if not self.readable:
             if not self._held:
-                raise ValueError(
+                raise DuetError(
                     f"no images there: expected files, or folders of files that end in {' '.join(SUFFIXES)}"
                 )
             what = "the image" if len(self._held) == 1 else f"any of the {len(self._held)} images; the first"
-            raise ValueError(f"cannot read {what}: {self._held[0]}")
+            raise DuetError(f"cannot read {what}: {self._held[0]}")
         if self.unreadable:
             count = self.readable + self.unreadable
             print(f"duet: {self.unreadable} of {count} files cannot be read and were left out", file=sys.stderr)

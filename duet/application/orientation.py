@@ -14,16 +14,16 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from ..artifact import Encoder
 from ..data.decoding import Unreadable
+from ..error import DuetError
 from ..file import whole_file
-from ..groups import Group
+from ..groups import Group, Rotation
+from ..model import Encoder
 from ..representation import Axis
 from .files import Found, Reader, find_files, shown, stored
 from .rotation import save_turned
 
 COLUMNS = ("path", "angle", "spread", "corrected")
-ROTATIONS = ("rot360", "rot4")
 
 
 class Oriented(NamedTuple):
@@ -45,10 +45,10 @@ def orient_files(
     and a row for every readable image to `table`: path, angle and spread in degrees, corrected."""
     axis = rotation_axis(encoder)
     if folder is None and table is None:
-        raise ValueError("say where to write: -o DIR for corrected copies, --csv FILE for the angles, or both")
+        raise DuetError("say where to write: -o DIR for corrected copies, --csv FILE for the angles, or both")
     threshold = default_threshold(axis, encoder.groups[axis.name]) if threshold is None else threshold
     if not threshold > 0:
-        raise ValueError(f"the threshold is a spread in degrees above 0, not {threshold:g}")
+        raise DuetError(f"the threshold is a spread in degrees above 0, not {threshold:g}")
     files = list(find_files(images))
     targets = _targets(files, folder, table)
     reader, corrected = Reader(encoder, batch_size), 0
@@ -68,15 +68,15 @@ def orient_files(
 def rotation_axis(encoder: Encoder) -> Axis:
     """The model's axis of rotation; one line says why there is none."""
     for axis in encoder.layout.axes:
-        if axis.name in ROTATIONS:
-            if encoder.representation(torch.empty(0, encoder.layout.dim)).relative:
-                raise ValueError(
+        if isinstance(encoder.groups[axis.name], Rotation):
+            if encoder.relative:
+                raise DuetError(
                     "this model knows differences of angles only, and so no upright; use one that was "
                     "trained with --reference absolute"
                 )
             return axis
     names = ", ".join(axis.name for axis in encoder.layout.axes) or "none"
-    raise ValueError(f"this model cannot tell a rotation (its groups: {names}); it needs {' or '.join(ROTATIONS)}")
+    raise DuetError(f"this model cannot tell a rotation (its groups: {names}); it needs rot360 or rot4")
 
 
 def estimate_rotation(encoder: Encoder, features: Tensor) -> tuple[Tensor, Tensor]:
@@ -85,11 +85,11 @@ def estimate_rotation(encoder: Encoder, features: Tensor) -> tuple[Tensor, Tenso
     A model of quarter turns gives the nearest of them.
     """
     axis = rotation_axis(encoder)
-    estimate = encoder.recover(encoder.representation(features), axis)
-    angle = estimate.g - encoder.groups[axis.name].parameter(encoder.groups[axis.name].identity)
-    if encoder.groups[axis.name].elements is not None:
+    group, reading = encoder.groups[axis.name], encoder.recover(encoder.representation(features), axis)
+    angle = reading.value - float(group.parameter(group.identity))
+    if group.elements is not None:
         angle = (angle / 90).round() * 90
-    return torch.remainder(angle + 180, 360) - 180, estimate.spread
+    return torch.remainder(angle + 180, 360) - 180, reading.spread
 
 
 def default_threshold(axis: Axis, group: Group) -> float:
@@ -108,13 +108,13 @@ def _targets(files: list[Found], folder: Path | None, table: Path | None) -> dic
     """Where each copy goes. No original is written over, and no two copies go to one place."""
     originals = {file.path.resolve(): file.path for file in files}
     if table is not None and table.resolve() in originals:
-        raise ValueError(f"{table} is one of the inputs; choose another --csv")
+        raise DuetError(f"{table} is one of the inputs; choose another --csv")
     if folder is None:
         return {}
     root = folder.resolve()
     for resolved, original in originals.items():
         if resolved.is_relative_to(root):
-            raise ValueError(f"{shown(folder)} contains the input {shown(original)}; choose another folder")
+            raise DuetError(f"{shown(folder)} contains the input {shown(original)}; choose another folder")
     several = len({file.folder for file in files if file.folder is not None}) > 1
     targets: dict[Found, Path] = {}
     taken: dict[Path, Path] = {}
@@ -125,7 +125,7 @@ def _targets(files: list[Found], folder: Path | None, table: Path | None) -> dic
             place = Path(file.folder.resolve().name) / place
         target = root / place
         if taken.setdefault(target, file.path).resolve() != file.path.resolve():
-            raise ValueError(f"{shown(taken[target])} and {shown(file.path)} have one name; orient them separately")
+            raise DuetError(f"{shown(taken[target])} and {shown(file.path)} have one name; orient them separately")
         targets[file] = target
     return targets
 

@@ -4,25 +4,38 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import PurePath
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from ..data import open_images
+from ..networks import OnlineHead
 from ..representation import Layout
+from ..representation.moment import standardise
 from .context import Context
+from .evaluation import Evaluation, Inapplicable, Measure, register_evaluation
 from .result import Array, Result
-from .subject import Inapplicable
+from .wording import percent
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 STRENGTHS = (0.001, 0.01, 0.1, 1.0, 10.0)
 """Inverse regularisation strengths (scikit-learn's C) that are tried; features are standardised, so these span it."""
 NEIGHBOURS = 20
 TEMPERATURE = 0.07
+NAMED = 20  # classes that a table can name
+WORDS = {
+    "logistic": "linear classifier",
+    "knn": "nearest neighbours",
+    "head": "online head",
+    "content": "content alone",
+    "group": "group logits alone",
+    "chance": "by chance",
+}
 
 
 class Fit(NamedTuple):
@@ -32,11 +45,55 @@ class Fit(NamedTuple):
     strength: float
 
 
-def classify(context: Context) -> Result:
+@register_evaluation
+class Classification(Evaluation):
     """Accuracy on the test split from features of the train split, no augmentation: all features, and parts of them."""
+
+    name = "classification"
+    order = 10
+    title = "Classification"
+    question = "What do the features know of what is in the image?"
+    per_group = False
+    shown = ("logistic", "logistic_content", "logistic_group", "knn", "head", "chance")
+    words = WORDS
+    captions = {"confusion": "Share of every class (row) that the linear classifier took for each class (column)."}
+
+    def measure(self, context: Context) -> Result:
+        """Logistic regression, nearest neighbours and the online head."""
+        return classify(context, context.subject.head)
+
+    def summary(self, result: Result) -> dict[str, str]:
+        """Both classifiers."""
+        return {"logistic": "logistic regression, accuracy", "knn": "nearest neighbours, accuracy"}
+
+    def measures(self, result: Result) -> list[Measure]:
+        """The linear classifier's accuracy."""
+        value, chance = result.scalars["logistic"], result.scalars["chance"]
+        return [Measure("Linear accuracy", percent(value), value, f"most common class: {percent(chance)}", True)]
+
+    def figures(self, result: Result) -> dict[str, Figure]:
+        """The confusion matrix."""
+        from .drawing.confusion import draw_confusion
+
+        classes = [str(name) for name in result.provenance.get("classes") or ()]
+        return {"confusion": draw_confusion(result.arrays["confusion"], classes)}
+
+    def sentence(self, result: Result) -> str:
+        """The accuracy, beside that of the most common class."""
+        s = result.scalars
+        text = (
+            f"A linear classifier on the frozen features names the class of {percent(s['logistic'])} of the test images"
+        )
+        if "logistic_content" in s:
+            text += f", from the content alone of {percent(s['logistic_content'])}"
+        return f"{text}; always naming the most common class would be right for {percent(s['chance'])}."
+
+
+def classify(context: Context, head: OnlineHead | None = None) -> Result:
+    """Accuracy on the test split from features of the train split: all features, content, group, and a head's."""
     train, test = context.train_features, context.test_features
     kept = test.labels >= 0
-    test_z, labels = test.z[kept], test.labels[kept].numpy()
+    test_z, labels = test.z[kept], test.labels[kept].cpu().numpy()
     if not len(labels):
         raise Inapplicable(f"{PurePath(context.test.name).name} has no labels")
     scalars: dict[str, float] = {}
@@ -48,32 +105,17 @@ def classify(context: Context) -> Result:
         suffix = "" if name == "flat" else f"_{name}"
         fit = logistic(z, train.labels, z_test, seed=context.seed)
         scalars[f"logistic{suffix}"] = accuracy(fit.predicted, labels)
-        scalars[f"knn{suffix}"] = accuracy(nearest_neighbours(z, train.labels, z_test).numpy(), labels)
+        scalars[f"knn{suffix}"] = accuracy(nearest_neighbours(z, train.labels, z_test).cpu().numpy(), labels)
         chosen[name] = fit.strength
         if name == "flat":
             arrays["confusion"] = confusion(labels, fit.predicted)
-    if context.subject.head is not None:
+    if head is not None:
         with torch.inference_mode():
-            scalars["head"] = accuracy(context.subject.head(test_z).argmax(1).numpy(), labels)
+            scalars["head"] = accuracy(head(test_z).argmax(1).cpu().numpy(), labels)
     scalars["chance"] = float(np.bincount(labels).max() / len(labels))
-    provenance = {**context.provenance(), "regularisation": chosen, "labelled_train": len(train.labels)}
-    return Result("classification", scalars, arrays, {**provenance, "labelled_test": len(labels)})
-
-
-def transfer(context: Context, names: Sequence[str], **options: Any) -> Result:
-    """The same over other sets of images: scalars `NAME/logistic` and so on; `options` go to `open_images`."""
-    scalars: dict[str, float] = {}
-    sets = {}
-    options = {"image_size": context.test.shape[1], "channels": context.test.channels, **options}
-    for name in names:
-        train, test = (open_images(name, split, **options) for split in ("train", "test"))
-        # No head: it was trained for the classes of another set.
-        subject = replace(context.subject, head=None)
-        found = classify(replace(context, subject=subject, train=train, test=test, _cache={}))
-        short = PurePath(name).name
-        scalars |= {f"{short}/{key}": value for key, value in found.scalars.items()}
-        sets[short] = found.provenance
-    return Result("transfer", scalars, {}, {**context.provenance(), "sets": sets})
+    names = context.test.classes if context.test.classes and len(context.test.classes) <= NAMED else None
+    facts = {"regularisation": chosen, "labelled_train": len(train.labels), "labelled_test": len(labels)}
+    return Result("classification", scalars, arrays, {**facts, "classes": None if names is None else list(names)})
 
 
 def logistic(z: Tensor, labels: Tensor, z_test: Tensor, seed: int = 0, strengths: Sequence[float] = STRENGTHS) -> Fit:
@@ -81,10 +123,8 @@ def logistic(z: Tensor, labels: Tensor, z_test: Tensor, seed: int = 0, strengths
 
     (N,D), (N,), (n,D) -> labels (n,). Of equally good strengths the strongest regularisation is taken.
     """
-    mean, scale = z.mean(0), z.std(0)
-    scale = torch.where(scale > 1e-6 * (mean.abs() + scale.max()), scale, 1.0)
-    x, x_test = (((part - mean) / scale).double().numpy() for part in (z, z_test))
-    y = labels.numpy()
+    x, x_test = (part.double().cpu().numpy() for part in standardise(z, z_test))
+    y = labels.cpu().numpy()
     order = torch.randperm(len(y), generator=torch.Generator().manual_seed(seed)).numpy()
     held, kept = order[: len(y) // 5], order[len(y) // 5 :]
     best, strength = -1.0, min(strengths)
@@ -108,8 +148,8 @@ def nearest_neighbours(
     for part in torch.split(F.normalize(z_test, dim=1), 1024):
         cosine, index = (part @ bank.T).topk(min(k, len(bank)), dim=1)
         # Relative to the nearest, so that the exponential cannot overflow at a low temperature.
-        weight = ((cosine - cosine[:, :1]) / temperature).exp()
-        votes.append(torch.zeros(len(part), classes).scatter_add_(1, labels[index], weight.float()).argmax(1))
+        weight = ((cosine - cosine[:, :1]) / temperature).exp().float()
+        votes.append(weight.new_zeros(len(part), classes).scatter_add_(1, labels[index], weight).argmax(1))
     return torch.cat(votes)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path, PurePath
 from typing import Any, TypeVar
@@ -11,16 +11,19 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from ..actions import fit_action
 from ..data import Images
 from ..data.images import BATCH
+from ..error import DuetError
 from ..groups import Group
-from ..groups.group import as_float
-from ..representation import FittedAction
-from .subject import Inapplicable, Subject
+from ..model import fit_action
+from ..pixels import as_float
+from ..progress import Track, without_bar
+from ..representation import Action, FittedAction, Prescribed
+from .evaluation import Inapplicable
+from .grid import sweep_elements
+from .subject import Subject, axis_of
 
 T = TypeVar("T")
-Track = Callable[[Iterable[T], int, str], Iterable[T]]
 
 
 @dataclass(frozen=True)
@@ -41,7 +44,7 @@ class Sizes:
         for key, value in asdict(self).items():
             least = 2 if key in ("images", "sweep", "copies", "probe") else 1
             if value is not None and value < least:
-                raise ValueError(f"{key} must be at least {least}; it is {value}")
+                raise DuetError(f"{key} must be at least {least}; it is {value}")
 
 
 SIZES = {"demo": Sizes(), "paper": Sizes(images=1000, sweep=100, probe=20_000)}
@@ -65,11 +68,6 @@ class Sweep:
     base: Tensor
 
 
-def untracked(parts: Iterable[T], total: int, label: str) -> Iterable[T]:
-    """No progress bar."""
-    return parts
-
-
 @dataclass(frozen=True)
 class Context:
     """A subject, its training and test images, and the group in question."""
@@ -80,9 +78,11 @@ class Context:
     group: Group
     sizes: Sizes = field(default_factory=Sizes)
     seed: int = 0
-    track: Track[Any] = untracked
-    folder: Path | None = None  # the run's, if all of this is its own: an evaluation may leave there what it trained
-    aside: str = ""  # names what is not the run's own: results of that go to a folder of this name
+    track: Track[Any] = without_bar
+    groups: tuple[Group, ...] = ()  # all that are evaluated; none: the subject's own
+    transfer: tuple[str, ...] = ()  # other sets of images, for the evaluation of that name
+    run: Path | None = None  # the run's folder, if all of this is its own: what an evaluation trains may be kept there
+    subfolder: str = ""  # of the results, where images or group are not the run's own; named after what differs
     _cache: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     def with_group(self, group: Group) -> Context:
@@ -98,7 +98,7 @@ class Context:
         return {
             **self.subject.description,
             "weights": self.subject.digest,
-            "group": self.group.name,
+            **self.group.describe(),
             "data": PurePath(self.test.name).name,
             "fingerprint": self._once("fingerprint", lambda: f"{self.train.fingerprint()}-{self.test.fingerprint()}"),
             "train_images": len(self.train),
@@ -108,14 +108,19 @@ class Context:
         }
 
     @property
+    def device(self) -> torch.device:
+        """Where the subject computes, and images are transformed."""
+        return self.subject.device
+
+    @property
     def images(self) -> Tensor:
         """The test images that are swept over the group: (N,C,H,W) float in [0,1]."""
-        return self._once("images", lambda: as_float(self.test.sample(self.sizes.images, self.seed)))
+        return self._once("images", lambda: as_float(self.test.sample(self.sizes.images, self.seed)).to(self.device))
 
     @property
     def probe_images(self) -> Tensor:
         """Training images for the linear probe and for fitting an action: (N,C,H,W) uint8."""
-        return self._once("probe images", lambda: self.train.sample(self.sizes.probe, self.seed))
+        return self._once("probe images", lambda: self.train.sample(self.sizes.probe, self.seed).to(self.device))
 
     @property
     def train_features(self) -> Labelled:
@@ -128,28 +133,27 @@ class Context:
         return self._once("test", lambda: self._labelled(self.test, self.sizes.test, keep=True))
 
     @property
-    def action(self) -> FittedAction:
-        """The action fitted on training images: the same number for every subject, whatever action it brings."""
-        return self._once(("action", self.group.name), self._fit_action)
+    def actions(self) -> dict[str, Action]:
+        """Every action on these features, by its name: the paper's where there is a table, and the fitted one."""
+        axis = axis_of(self.subject, self.group)
+        own: list[Action] = [] if axis is None else [Prescribed(self.subject.layout, axis, self.subject.relative)]
+        return {action.name: action for action in (*own, self.fitted)}
 
-    def elements(self, group: Group) -> Tensor:
-        """The elements that are swept: those of a finite group, a grid of those that training draws otherwise: (n,)."""
-        if group.elements is not None:
-            return torch.tensor(sorted(group.elements))
-        if group.cyclic:
-            return torch.arange(self.sizes.sweep) / self.sizes.sweep
-        return torch.linspace(*_drawn_range(group), self.sizes.sweep)
+    @property
+    def fitted(self) -> FittedAction:
+        """The action fitted on training images: the same number for every subject, whatever action it brings."""
+        return self._once(("fitted", self.group.name), self._fit_action)
 
     def sweep(self, group: Group | None = None, g: Tensor | None = None) -> Sweep:
         """Features of the test images at every element; one forward pass an image and element, then remembered."""
         group = group or self.group
-        g = self.elements(group) if g is None else g
-        key = ("sweep", group.name, getattr(group, "corners", None), tuple(g.tolist()))
+        g = sweep_elements(group, self.sizes.sweep) if g is None else g
+        key = ("sweep", repr(group), tuple(g.tolist()))
         return self._once(key, lambda: self._sweep(group, g))
 
     def at(self, images: Tensor, g: Tensor, group: Group) -> Tensor:
         """f(tau_g x), g one number an image: (N,C,H,W), (N,) -> (N,D)."""
-        return self.subject.features(group.apply(images, g))
+        return self.subject.features(group.apply(images.to(self.device), g))
 
     def _sweep(self, group: Group, g: Tensor) -> Sweep:
         images = self.images
@@ -160,7 +164,7 @@ class Context:
         z = torch.stack([features(e) for e in self.track(g.tolist(), len(g), f"{group.name} of the test images")])
         home = (g - group.identity).abs().argmin()
         known = bool((g[home] - group.identity).abs() < 1e-6)
-        return Sweep(group, g, z, z[home] if known else features(group.identity))
+        return Sweep(group, g.to(z.device), z, z[home] if known else features(group.identity))
 
     def _fit_action(self) -> FittedAction:
         features, pairs = self.subject.features, self.sizes.pairs
@@ -177,19 +181,13 @@ class Context:
             labels.append(torch.full((len(pixels),), -1) if marks is None else marks)
         z, y = torch.cat(parts), torch.cat(labels)
         if keep:
-            return Labelled(z, y)
+            return Labelled(z, y.to(z.device))
         if not bool((y >= 0).any()):
             raise Inapplicable(f"the {source.split} images of {PurePath(source.name).name} have no labels")
-        return Labelled(z[y >= 0], y[y >= 0])
+        known = (y >= 0).to(z.device)
+        return Labelled(z[known], y.to(z.device)[known])
 
     def _once(self, key: Any, make: Callable[[], T]) -> T:
         if key not in self._cache:
             self._cache[key] = make()
         return self._cache[key]  # type: ignore[no-any-return]
-
-
-def _drawn_range(group: Group) -> tuple[float, float]:
-    """The smallest and the largest g that training draws: a crop's scale, for one, never comes near g = 0."""
-    g = group.sample(4096, torch.Generator().manual_seed(0))
-    low, high = float(g.min()), float(g.max())
-    return 0.0 if low < 0.01 else low, 1.0 if high > 0.99 else high

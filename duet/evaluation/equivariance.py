@@ -2,71 +2,120 @@
 
 from __future__ import annotations
 
-import copy
 import math
-from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from ..groups import Group
-from ..representation import Axis, FittedAction, Layout, shift
+from ..domain import Topology, as_domain
+from ..representation import ACTIONS, Action, Axis, Layout, Prescribed
 from .context import Context, Sweep
-from .element import separation
+from .evaluation import Evaluation, Measure, register_evaluation
+from .grid import elements_and_between
 from .result import Array, Result
+from .subject import axis_of
+from .wording import number, percent
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 BINS = 8  # for features without a table: what counts as near the diagonal, as in the paper's tables
 CHUNK = 64_000_000  # numbers of moved features held at a time
 
-Orbit = Callable[[Tensor], Tensor]
-"""T_g f(x) for every g of a grid: (N,D) -> (n,N,D)."""
 
-
-def map_equivariance(context: Context) -> Result:
+@register_evaluation
+class Equivariance(Evaluation):
     """Mean |f(tau_g1 x) - T_g2 f(x)|^2 over a grid of g1 (rows) and g2 (columns), on z and on the group logits."""
-    subject, group = context.subject, context.group
-    axis = subject.axis(group)
-    g, true_elements = grid(context)
-    rows = g[true_elements]
-    sweep = context.sweep(group, g)
-    window = 1 / (axis.bins if axis else BINS)
-    scalars: dict[str, float] = {}
-    arrays: dict[str, Array] = {"g": g.numpy()}
-    orbits = {"fitted": fitted_orbit(context.action, g - group.identity)}
-    if axis is not None:
-        orbits = {"prescribed": prescribed_orbit(subject.layout, axis, g, group, subject.relative)} | orbits
-    moved = float((sweep.z - sweep.base)[true_elements].square().sum(2).mean())
-    for kind, orbit in orbits.items():
-        for where, table in distance_maps(sweep, orbit, subject.layout, axis).items():
-            suffix = ("_logits" if where == "logits" else "") + ("_fitted" if kind == "fitted" else "")
-            observed = table[true_elements][:, true_elements]
-            near = row_minimum(observed, rows)
-            scalars[f"row_minimum_within_one_bin{suffix}"] = share_within(near, rows, group.cyclic, window)
-            scalars[f"diagonal_contrast{suffix}"] = diagonal_contrast(observed)
-            arrays[f"map{suffix}"] = table.float().numpy()
-            arrays[f"row_minimum{suffix}"] = near.numpy()
-            if where == "z":
-                scalars[f"error_{kind}"] = float(observed.diagonal().mean()) / moved if moved > 0 else math.nan
-    apart = mean_square_distance(sweep.base)
-    scalars["sensitivity"] = moved / apart if apart > 0 else 0.0
-    beside = separation(rows.unsqueeze(1), rows.unsqueeze(0), group.cyclic).abs() <= window + 1e-6
-    scalars["chance_row_minimum"] = float(beside.double().mean())
-    arrays["true_elements"] = rows.numpy()
-    provenance = {**context.provenance(), "unit": group.unit, "span": list(group.span), "cyclic": group.cyclic}
-    return Result("equivariance", scalars, arrays, {**provenance, "bins": round(1 / window)})
+
+    name = "equivariance"
+    order = 30
+    title = "Equivariance"
+    question = "Does T_g do to the features what the transformation does to the image?"
+    shown = ("error_*", "sensitivity", "row_minimum_within_one_bin*", "chance_row_minimum")
+    words = {
+        **{action.name: action.title for action in ACTIONS},
+        "logits": "on group logits",
+        "chance": "by chance",
+    }
+    captions = {
+        "equivariance": "Squared distance between the features of the image transformed by g1 and T_g f(x) at g = g2. "
+        "Small along the diagonal, with the dots on it: T_g does what the transformation does.",
+    }
+
+    def measure(self, context: Context) -> Result:
+        """The maps of every action, and its error over that of standing still."""
+        subject, group = context.subject, context.group
+        axis = axis_of(subject, group)
+        g, true_elements = elements_and_between(group, context.sizes.sweep)
+        rows = g[true_elements]
+        sweep = context.sweep(group, g)
+        window = 1 / (axis.bins if axis else BINS)
+        scalars: dict[str, float] = {}
+        arrays: dict[str, Array] = {"g": g.numpy()}
+        moved = float((sweep.z - sweep.base)[true_elements].square().sum(2).mean())
+        for kind, action in context.actions.items():
+            for where, table in distance_maps(sweep, action, subject.layout, axis).items():
+                suffix = ("_logits" if where == "logits" else "") + _suffix(kind)
+                observed = table[true_elements][:, true_elements]
+                near = row_minimum(observed, rows)
+                scalars[f"row_minimum_within_one_bin{suffix}"] = share_within(near, rows, group.domain, window)
+                scalars[f"diagonal_contrast{suffix}"] = diagonal_contrast(observed)
+                arrays[f"map{suffix}"] = table.float().numpy()
+                arrays[f"row_minimum{suffix}"] = near.numpy()
+                if where == "z":
+                    scalars[f"error_{kind}"] = float(observed.diagonal().mean()) / moved if moved > 0 else math.nan
+        apart = mean_square_distance(sweep.base)
+        scalars["sensitivity"] = moved / apart if apart > 0 else 0.0
+        beside = group.domain.distance(rows.unsqueeze(1), rows.unsqueeze(0)) <= window + 1e-6
+        scalars["chance_row_minimum"] = float(beside.double().mean())
+        arrays["true_elements"] = rows.numpy()
+        return Result("equivariance", scalars, arrays, {"bins": round(1 / window)})
+
+    def summary(self, result: Result) -> dict[str, str]:
+        """The errors, the guard, and the paper's measure of its map."""
+        rows = {f"error_{a.name}": f"equivariance error, {a.title} (no action: 1)" for a in ACTIONS}
+        rows["sensitivity"] = "  sensitivity (near 0: the features do not move)"
+        rows["row_minimum_within_one_bin"] = "  rows of the map with their minimum in the right place"
+        return {key: text for key, text in rows.items() if key in result.scalars}
+
+    def measures(self, result: Result) -> list[Measure]:
+        """The error of every action."""
+        found = [(action, result.scalars.get(f"error_{action.name}")) for action in reversed(ACTIONS)]
+        return [
+            Measure(f"Equivariance error, {action.title}", number(value), value, "no action: 1", False, "ratio")
+            for action, value in found
+            if value is not None
+        ]
+
+    def figures(self, result: Result) -> dict[str, Figure]:
+        """The maps."""
+        return {"equivariance": draw_equivariance(result)}
+
+    def sentence(self, result: Result) -> str:
+        """How much of the distance is left, beside no action, and whether the features move at all."""
+        s = result.scalars
+        text = f"After the fitted action {percent(s['error_fitted'])} of the squared distance to the truth is left"
+        if "error_prescribed" in s:
+            text += f", after the paper's T_g {percent(s['error_prescribed'])}"
+        guard = "" if s["sensitivity"] > 0.05 else " Beware: these features hardly move, so any action looks good."
+        return (
+            f"{text}; without any action it would be 100\N{NO-BREAK SPACE}%. Transforming an image moves its features "
+            f"{s['sensitivity']:.2g} times as far (squared) as taking another image does.{guard}"
+        )
 
 
-def distance_maps(sweep: Sweep, orbit: Orbit, layout: Layout, axis: Axis | None) -> dict[str, Tensor]:
-    """The maps (n,m) on "z" and, where there is a table, on its "logits"; images go through a chunk at a time."""
+def distance_maps(sweep: Sweep, action: Action, layout: Layout, axis: Axis | None) -> dict[str, Tensor]:
+    """The maps (n,m) on "z" and, where there is a table, on its "logits", on the CPU; a chunk of images at a time."""
     n, images, dim = sweep.z.shape
     totals: dict[str, Tensor] = {}
     for rows in torch.split(torch.arange(images), max(1, CHUNK // (2 * n * dim))):
-        reached, moved = sweep.z[:, rows], orbit(sweep.base[rows])
+        reached, moved = sweep.z[:, rows], action.orbit(sweep.base[rows], sweep.group.identity, sweep.g)
         pairs = {"z": (reached, moved)}
         if axis is not None:
             pairs["logits"] = (_logits(reached, layout, axis), _logits(moved, layout, axis))
         for where, (left, right) in pairs.items():
-            part = distance_map(left, right) * (len(rows) / images)
+            part = distance_map(left, right).cpu() * (len(rows) / images)
             totals[where] = totals[where] + part if where in totals else part
     return totals
 
@@ -80,47 +129,14 @@ def distance_map(left: Tensor, right: Tensor) -> Tensor:
     return (squares - 2 * (a @ b.T).double()).clamp(min=0) / left.shape[1]
 
 
-def prescribed_orbit(layout: Layout, axis: Axis, g: Tensor, group: Group, relative: bool = False) -> Orbit:
-    """The paper's T at every g: to the absolute element; with a relative reference by g - identity from where it is."""
-    if relative:
-        return lambda z: torch.stack([shift(z, layout, axis, float(by)) for by in g - group.identity])
-    wanted = axis.target.log_masses(g, axis.bins)  # once for every g, not for every image and g
-    wanted = wanted - wanted.mean(1, keepdim=True)
-
-    def orbit(z: Tensor) -> Tensor:
-        logits = layout.group_logits(z, axis)
-        level = layout.add(z, axis, logits.mean(1, keepdim=True) - logits)
-        return torch.stack([layout.add(level, axis, offset.expand_as(logits)) for offset in wanted]).to(z.dtype)
-
-    return orbit
-
-
-def fitted_orbit(action: FittedAction, by: Tensor) -> Orbit:
-    """The fitted T of every step `by`, in single precision: the fit needs more, its use does not."""
-    single = copy.deepcopy(action).float()
-    return lambda z: torch.stack([single(z, float(step)) for step in by])
-
-
-def grid(context: Context) -> tuple[Tensor, Tensor]:
-    """The grid of g, and which of it are elements that training draws: all of a continuous group's: (n,), (k,)."""
-    group = context.group
-    if group.elements is None:
-        g = context.elements(group)
-        return g, torch.arange(len(g))
-    n = context.sizes.sweep
-    between = torch.arange(n) / n if group.cyclic else torch.linspace(0, 1, n)
-    g = torch.unique(torch.cat([between, torch.tensor(group.elements)]))
-    return g, torch.searchsorted(g, torch.tensor(sorted(group.elements)))
-
-
 def row_minimum(table: Tensor, g: Tensor) -> Tensor:
     """The g2 at which every row of a map over (g, g) is smallest: (n,n), (n,) -> (n,)."""
     return g[table.argmin(1)]
 
 
-def share_within(found: Tensor, true: Tensor, cyclic: bool, window: float) -> float:
+def share_within(found: Tensor, true: Tensor, cyclic: Topology, window: float) -> float:
     """Share of found elements at most `window` from the true ones: (n,), (n,) -> number."""
-    return float((separation(found, true, cyclic).abs() <= window + 1e-6).double().mean())
+    return float((as_domain(cyclic).distance(found, true) <= window + 1e-6).double().mean())
 
 
 def diagonal_contrast(table: Tensor) -> float:
@@ -131,6 +147,47 @@ def diagonal_contrast(table: Tensor) -> float:
 def mean_square_distance(z: Tensor) -> float:
     """E |z - z'|^2 over two different rows, twice the total variance: (N,D) -> number."""
     return float(2 * z.double().var(0).sum()) if len(z) > 1 else 0.0
+
+
+def draw_equivariance(result: Result) -> Figure:
+    """The maps on z and on the group logits, for every action; a dot where each row is smallest."""
+    from .. import figure as draw
+
+    facts = result.provenance
+    panels = [
+        (f"map{where}{_suffix(action.name)}", f"{action.title.replace('T_g', '$T_g$')}, on {space}")
+        for where, space in (("", "$z$"), ("_logits", "group logits"))
+        for action in ACTIONS
+        if f"map{where}{_suffix(action.name)}" in result.arrays
+    ]
+    columns = min(2, len(panels))
+    rows_of_panels = -(-len(panels) // columns)
+    figure = draw.new_figure(3.9 * columns, 3.3 * rows_of_panels)
+    edges = draw.edges(draw.raw(result.arrays["g"], facts))
+    axes = figure.subplots(rows_of_panels, columns, squeeze=False).flat
+    for axis, (key, title) in zip(axes, panels, strict=False):
+        shade = axis.pcolormesh(edges, edges, result.arrays[key], cmap="cividis", rasterized=True)
+        rows = draw.raw(result.arrays["true_elements"], facts)
+        found = draw.raw(result.arrays[key.replace("map", "row_minimum")], facts)
+        axis.plot(edges[[0, -1]], edges[[0, -1]], color="white", lw=0.8, ls=(0, (4, 3)))
+        axis.plot(found, rows, "o", ms=3.2, mfc=draw.ORANGE, mec="black", mew=0.4)
+        share = result.scalars[f"row_minimum_within_one_bin{key.removeprefix('map')}"]
+        axis.set_title(f"{title}\n{share:.0%} of row minima within one bin", fontsize=draw.FONT)
+        axis.set_aspect("equal")
+        draw.element_axis(axis.xaxis, facts)
+        draw.element_axis(axis.yaxis, facts)
+        axis.set(xlim=edges[[0, -1]], ylim=edges[[0, -1]])
+        figure.colorbar(shade, ax=axis, shrink=0.85, label="mean squared distance")
+    for axis in list(axes)[len(panels) :]:
+        axis.set_axis_off()
+    figure.supxlabel(f"$g_2$: features moved to, {draw.element_label(facts)}", fontsize=draw.FONT + 1)
+    figure.supylabel(f"$g_1$: image transformed by, {draw.element_label(facts)}", fontsize=draw.FONT + 1)
+    return figure
+
+
+def _suffix(kind: str) -> str:
+    """The plain names are those of the paper's map."""
+    return "" if kind == Prescribed.name else f"_{kind}"
 
 
 def _logits(z: Tensor, layout: Layout, axis: Axis) -> Tensor:

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from ..domain import Topology, as_domain
 from ..groups import Group
 from ..representation import Axis
 from .context import Context
+from .evaluation import Evaluation, Inapplicable, register_evaluation
 from .result import Array, Result
-from .subject import Inapplicable
+from .subject import need_axis
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 CLEAR, UNCLEAR = 0.25, 0.6
 PROMINENCE = 0.1  # a mode stands out by a tenth of the highest mass
@@ -26,51 +31,69 @@ class Modes(NamedTuple):
     mass: Array
 
 
-def measure_ambiguity(context: Context) -> Result:
+@register_evaluation
+class Marginals(Evaluation):
     """The averaged marginal of untouched test images, its modes, and one index in [0, 1] with a sentence of advice."""
-    subject, group = context.subject, context.group
-    axis = subject.needs_axis(group)
-    if not axis.readable:
-        raise Inapplicable(f"{axis.bins} bins on a circle cannot tell g from its mirror image")
-    if subject.relative:
-        raise Inapplicable("a relative reference has no upright that untouched images could be compared with")
-    masses = subject.layout.group_logits(context.test_features.z, axis).double().softmax(1)
-    average = masses.mean(0)
-    upright, anywhere = expectations(axis, group)
-    index = ambiguity(average, upright, anywhere)
-    # The same if every image were as sure as the target: where the best guesses lie, not how sure they are.
-    guesses = axis.target.masses(axis.target.estimate(masses).g, axis.bins).mean(0)
-    index_of_guesses = ambiguity(guesses, upright, anywhere)
-    modes = find_modes(average.numpy(), group.cyclic)
-    scalars = {
-        "ambiguity": index,
-        "ambiguity_of_guesses": index_of_guesses,
-        "modes": float(len(modes.g)),
-        "main_mode": float(group.parameter(float(modes.g[0]))),
-        # The average can be wide because images disagree, or because each of them is unsure.
-        "entropy": entropy(average.unsqueeze(0)),
-        "entropy_of_one_image": entropy(masses),
+
+    name = "marginals"
+    order = 50
+    title = "Ambiguity"
+    question = "Do the images have an upright, or do they come at every element already?"
+    shown = ("ambiguity*", "modes")
+    captions = {
+        "ambiguity": "P(g|x) averaged over untouched images, between what clear and fully ambiguous images would give.",
     }
-    arrays = {
-        "average": average.numpy(),
-        "guesses": guesses.numpy(),
-        "quartiles": torch.quantile(masses, torch.tensor([0.25, 0.75]).double(), dim=0).numpy(),
-        "upright": upright.numpy(),
-        "anywhere": anywhere.numpy(),
-        "modes": modes.g,
-        "mode_masses": modes.mass,
-    }
-    provenance = {
-        **context.provenance(),
-        "images": len(masses),
-        "unit": group.unit,
-        "span": list(group.span),
-        "cyclic": group.cyclic,
-        "identity": group.identity,
-        "elements": None if group.elements is None else list(group.elements),
-        "advice": advice(index, index_of_guesses, group.name),
-    }
-    return Result("marginals", scalars, arrays, provenance)
+
+    def measure(self, context: Context) -> Result:
+        """The average, and how far it lies from all-upright towards anywhere."""
+        subject, group = context.subject, context.group
+        axis = need_axis(subject, group)
+        if not axis.readable:
+            raise Inapplicable(f"{axis.bins} bins on a circle cannot tell g from its mirror image")
+        if subject.relative:
+            raise Inapplicable("a relative reference has no upright that untouched images could be compared with")
+        masses = subject.layout.group_logits(context.test_features.z, axis).double().softmax(1).cpu()
+        average = masses.mean(0)
+        upright, anywhere = expectations(axis, group)
+        index = ambiguity(average, upright, anywhere)
+        # The same if every image were as sure as the target: where the best guesses lie, not how sure they are.
+        guesses = axis.target.masses(axis.target.estimate(masses).g, axis.bins).mean(0)
+        index_of_guesses = ambiguity(guesses, upright, anywhere)
+        modes = find_modes(average.numpy(), group.domain)
+        scalars = {
+            "ambiguity": index,
+            "ambiguity_of_guesses": index_of_guesses,
+            "modes": float(len(modes.g)),
+            "main_mode": float(group.parameter(float(modes.g[0]))),
+            # The average can be wide because images disagree, or because each of them is unsure.
+            "entropy": entropy(average.unsqueeze(0)),
+            "entropy_of_one_image": entropy(masses),
+        }
+        arrays = {
+            "average": average.numpy(),
+            "guesses": guesses.numpy(),
+            "quartiles": torch.quantile(masses, torch.tensor([0.25, 0.75]).double(), dim=0).numpy(),
+            "upright": upright.numpy(),
+            "anywhere": anywhere.numpy(),
+            "modes": modes.g,
+            "mode_masses": modes.mass,
+        }
+        facts = {"images": len(masses), "advice": advice(index, index_of_guesses, group.name)}
+        return Result("marginals", scalars, arrays, facts)
+
+    def summary(self, result: Result) -> dict[str, str]:
+        """Nothing: it says more about the images than about the encoder."""
+        return {}
+
+    def figures(self, result: Result) -> dict[str, Figure]:
+        """The averaged marginal between its two extremes."""
+        return {"ambiguity": draw_ambiguity(result)}
+
+    def sentence(self, result: Result) -> str:
+        """The advice, and the index."""
+        s = result.scalars
+        found = advice(s["ambiguity"], s["ambiguity_of_guesses"], result.provenance["title"])
+        return f"{found} Ambiguity {s['ambiguity']:.2f}: 0 means that all images are upright, 1 that none is."
 
 
 def expectations(axis: Axis, group: Group) -> tuple[Tensor, Tensor]:
@@ -93,23 +116,24 @@ def ambiguity(average: Tensor, upright: Tensor, anywhere: Tensor) -> float:
     return float(((average - upright) @ way / (way @ way)).clamp(0, 1))
 
 
-def find_modes(masses: Array, cyclic: bool) -> Modes:
+def find_modes(masses: Array, cyclic: Topology) -> Modes:
     """Peaks that stand out by PROMINENCE of the highest, placed by a parabola through three log masses: (bins,)."""
     from scipy.signal import find_peaks
 
     bins = len(masses)
-    start = int(np.argmin(masses))
+    around = as_domain(cyclic).cyclic
     # On the circle from the lowest bin once around; on the interval the ends may be peaks, so the floor lies outside.
-    line = np.roll(masses, -start) if cyclic else masses
-    floor = masses.min() if cyclic else 0.0
+    start = int(np.argmin(masses)) if around else 0
+    line = np.roll(masses, -start)
+    floor = masses.min() if around else 0.0
     padded = np.concatenate([[floor], line, [floor]])
     peaks, _ = find_peaks(padded, prominence=PROMINENCE * masses.max())
     if not len(peaks):  # all masses equal: no peak, so the middle of the whole
         peaks = np.array([1 + int(np.argmax(line))])
-    bin_of = (peaks - 1 + (start if cyclic else 0)) % bins
-    place = np.array([(j + 0.5 + _vertex(masses, j, cyclic)) / bins for j in bin_of])
+    bin_of = (peaks - 1 + start) % bins
+    place = np.array([(j + 0.5 + _vertex(masses, j, around)) / bins for j in bin_of])
     order = np.argsort(-masses[bin_of], kind="stable")
-    return Modes((place % 1 if cyclic else place.clip(0, 1))[order], masses[bin_of][order])
+    return Modes((place % 1 if around else place.clip(0, 1))[order], masses[bin_of][order])
 
 
 def entropy(masses: Tensor) -> float:
@@ -131,11 +155,35 @@ def advice(index: float, index_of_guesses: float, name: str) -> str:
     )
 
 
-def _vertex(masses: Array, place: int, cyclic: bool) -> float:
+def _vertex(masses: Array, place: int, around: bool) -> float:
     """Offset in bins of the peak of the parabola through the log masses at place and its neighbours, within 1/2."""
     bins = len(masses)
-    if not cyclic and place in (0, bins - 1):
+    if not around and place in (0, bins - 1):
         return 0.0
     low, here, high = np.log(np.maximum(masses[[place - 1, place, (place + 1) % bins]], 1e-12))
     bend = low - 2 * here + high
     return float(np.clip(0.5 * (low - high) / bend, -0.5, 0.5)) if bend < 0 else 0.0
+
+
+def draw_ambiguity(result: Result) -> Figure:
+    """P(g|x) averaged over untouched images, between what clear and what fully ambiguous data would give."""
+    from .. import figure as draw
+
+    facts = result.provenance
+    figure = draw.new_figure(6.6, 3.1)
+    axis = figure.subplots()
+    centres = draw.draw_bars(axis, result.arrays["average"], facts, label="averaged over untouched images")
+    low, high = result.arrays["quartiles"]
+    axis.vlines(centres, low, high, color="black", lw=1.4, label="middle half of the images")
+    draw.draw_steps(axis, result.arrays["upright"], facts, draw.ORANGE, "-", "if all were upright")
+    draw.draw_steps(axis, result.arrays["anywhere"], facts, draw.PURPLE, "--", "if every element were as common")
+    modes = draw.raw(result.arrays["modes"], facts)
+    top = np.full(len(modes), 1.04 * axis.get_ylim()[1])
+    axis.plot(modes, top, "v", color=draw.BLUE, ms=7, clip_on=False, label="modes")
+    draw.element_axis(axis.xaxis, facts)
+    axis.set_xlabel(draw.element_label(facts))
+    axis.set_ylabel("mass of a bin")
+    axis.set_ylim(bottom=0)
+    axis.set_title(f"{facts['data']}: ambiguity {result.scalars['ambiguity']:.2f}", fontsize=draw.FONT + 1)
+    axis.legend(fontsize=draw.FONT - 1.5, frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    return draw.without_frame(figure)

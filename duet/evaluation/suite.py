@@ -5,90 +5,65 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path, PurePath
-from typing import TypeVar
+from typing import Any
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+import torch
 
-from ..artifact import Encoder, load
-from ..data import open_images
-from ..experiment import open_data
-from ..groups import find_group
-from ..hub import shipped_models
-from .classification import classify
+from ..data import Images, open_images
+from ..device import find_device
+from ..error import DuetError, did_you_mean
+from ..groups import Group, find_group
+from ..model import Encoder, load
+from ..model.hub import shipped_models
+from ..progress import Bars
 from .context import SIZES, Context, Sizes
-from .cost import measure_cost
-from .dependence import measure_dependence
-from .equivariance import map_equivariance
-from .generation import generate
-from .marginals import measure_ambiguity
-from .recovery import recover_elements
+from .evaluation import EVALUATIONS, Evaluation, Inapplicable, evaluation_of
 from .result import Result
-from .retrieval import retrieve
-from .subject import Inapplicable, as_subject, load_subject
-
-T = TypeVar("T")
-Evaluation = Callable[[Context], Result]
-
-EVALUATIONS: dict[str, Evaluation] = {
-    "classification": classify,
-    "recovery": recover_elements,
-    "equivariance": map_equivariance,
-    "retrieval": retrieve,
-    "marginals": measure_ambiguity,
-    "dependence": measure_dependence,
-    "generation": generate,
-}
-"""Every evaluation by the name of its result; add yours here and `evaluate` runs it too."""
-
-ON_REQUEST: dict[str, Evaluation] = {"cost": measure_cost}
-"""Evaluations that are done only when they are named: these depend on the machine."""
-
-ONCE = {"classification", "cost"}
-"""Evaluations that no group takes part in: done once, however many groups the subject has."""
-
-HEADLINES: dict[str, tuple[str, ...]] = {
-    "classification": ("logistic", "logistic_content", "logistic_group", "knn", "head", "chance"),
-    "recovery": (
-        *("accuracy", "median_error_*", "median_difference_error_*", "probe_median_error_*"),
-        *("content_probe_median_error_*", "constant_median_error_*", "r2", "within_one_spread"),
-    ),
-    "equivariance": ("error_*", "sensitivity", "row_minimum_within_one_bin*", "chance_row_minimum"),
-    "retrieval": ("hit1_*", "chance_hit1", "mrr_*", "chance_mrr", "parameter_error_*", "chance_parameter_error_*"),
-    "marginals": ("ambiguity*", "modes"),
-    "dependence": ("delta_p_*",),
-    "generation": ("reconstruction_error", "action_error_*", "no_action_error"),
-}
-"""The scalars that the table shows; all of those of an evaluation that is not named here."""
+from .subject import load_subject
 
 
 def open_context(
     run: str | os.PathLike[str] | Encoder,
     *,
     data: str | None = None,
-    group: str | None = None,
+    group: str | Group | None = None,
     sizes: Sizes | str = "demo",
     seed: int = 0,
+    device: str | torch.device = "auto",
+    transfer: Sequence[str] = (),
 ) -> Context:
     """The context of a run's folder or a trained encoder, on its own images unless others are named."""
-    encoder = run if isinstance(run, Encoder) else load(run)
-    experiment = encoder.experiment
+    encoder = run if isinstance(run, Encoder) else load(run, device)
+    own = _own_data(encoder)
+    wanted = {**own, "source": data, "subset": None} if data is not None else own
+    if "source" not in wanted:
+        raise DuetError("this model does not say on which images it was trained; name some with --data")
     if data is not None:  # other images, in the size that the encoder knows
-        size = experiment.image_size or _square(encoder.image_size)
-        experiment = replace(experiment, data=data, subset=None, image_size=size)
-    subject = as_subject(encoder)
-    if group is not None and group not in subject.groups:
-        subject = replace(subject, groups={group: find_group(group)})
-    chosen = subject.groups[group or next(iter(subject.groups))]
-    train, test = (open_data(experiment, split) for split in ("train", "test"))
-    foreign = [PurePath(data).name or "images"] if data not in (None, encoder.experiment.data) else []
-    foreign += [chosen.name] if chosen.name != encoder.experiment.group[0] else []
-    home = None if isinstance(run, Encoder) or run in shipped_models() or foreign else Path(run)
-    home = home if home is not None and home.is_dir() else None  # a Hub id is no folder to leave anything in
-    return Context(subject, train, test, chosen, _sizes(sizes), seed, folder=home, aside="-".join(foreign))
+        wanted["image_size"] = own.get("image_size") or _square(encoder.image_size)
+        wanted["channels"] = encoder.channels
+    train, test = open_splits(wanted)
+    names = list(encoder.groups)
+    if group is None and not names:
+        raise DuetError("this model has no group; say which to evaluate with --group")
+    key = group.name if isinstance(group, Group) else group or names[0]
+    chosen = encoder.groups.get(key) or find_group(group if group is not None else key)
+    foreign = [PurePath(data).name or "images"] if data not in (None, own.get("source")) else []
+    foreign += [chosen.name] if chosen.name != (names[0] if names else chosen.name) else []
+    return Context(
+        encoder,
+        train,
+        test,
+        chosen,
+        _sizes(sizes),
+        seed,
+        groups=() if chosen.name in names else (chosen,),
+        transfer=tuple(transfer),
+        run=None if foreign else _home(run),
+        subfolder="-".join(foreign),
+    )
 
 
 def open_encoder_context(
@@ -100,12 +75,20 @@ def open_encoder_context(
     channels: int = 3,
     sizes: Sizes | str = "demo",
     seed: int = 0,
+    device: str | torch.device = "auto",
+    transfer: Sequence[str] = (),
 ) -> Context:
     """The context of an encoder of your own, `mypkg.module:build`, on any images and group."""
     chosen = find_group(group)
-    train, test = (open_images(data, split, image_size=image_size, channels=channels) for split in ("train", "test"))
-    subject = load_subject(spec, chosen, test.sample(1, seed).expand(2, -1, -1, -1))
-    return Context(subject, train, test, chosen, _sizes(sizes), seed)
+    train, test = open_splits({"source": data, "image_size": image_size, "channels": channels})
+    example = test.sample(1, seed).expand(2, -1, -1, -1)
+    subject = load_subject(spec, chosen, example, device=find_device(device))
+    return Context(subject, train, test, chosen, _sizes(sizes), seed, transfer=tuple(transfer))
+
+
+def open_splits(data: Mapping[str, Any]) -> tuple[Images, Images]:
+    """Training and test images, as a model's provenance names them; a subset is one of the training images."""
+    return open_images(**data, split="train"), open_images(**{**data, "subset": None}, split="test")
 
 
 def evaluate(
@@ -116,7 +99,9 @@ def evaluate(
     sizes: Sizes | str = "demo",
     seed: int = 0,
     data: str | None = None,
+    group: str | Group | None = None,
     out: str | os.PathLike[str] | None = None,
+    device: str | torch.device = "auto",
     progress: bool = True,
 ) -> dict[str, Result]:
     """The results of all evaluations, or of `only` some, by name; those of a run are written to RUN/results.
@@ -125,23 +110,22 @@ def evaluate(
     kept if it was measured on the same weights, images and sizes, unless `force`.
     Of several groups the first has the plain names, the others NAME-GROUP. What cannot be measured is left out.
     """
-    known = {**EVALUATIONS, **ON_REQUEST}
-    unknown = sorted(set(only or ()) - set(known))
-    if unknown:
-        raise ValueError(f"no evaluation {', '.join(unknown)}; there are {', '.join(known)}")
-    context = run if isinstance(run, Context) else open_context(run, data=data, sizes=sizes, seed=seed)
+    names = find_evaluations(only)
+    context = run
+    if not isinstance(context, Context):
+        context = open_context(context, data=data, group=group, sizes=sizes, seed=seed, device=device)
     if out is None and not isinstance(run, Encoder | Context):
         out = results_folder(run, context)
     folder = None if out is None else Path(out)
-    jobs = _jobs(context, list(EVALUATIONS) if only is None else [name for name in known if name in only])
+    jobs = _jobs(context, names)
     results: dict[str, Result] = {}
-    with Bars(len(jobs), show=progress) as bars:
+    with Bars(len(jobs), "evaluations", show=progress) as bars:
         for name, (evaluation, own) in jobs.items():
             bars.begin(name)
             found = None if force or folder is None else _kept(folder / f"{name}.json", own)
             if found is None:
                 try:
-                    found = replace(evaluation(replace(own, track=bars.track)), name=name)
+                    found = _measure(name, evaluation, replace(own, track=bars.track))
                 except Inapplicable as reason:
                     bars.say(f"{name} is left out: {reason}")
                     continue
@@ -155,9 +139,21 @@ def evaluate(
     return results
 
 
+def find_evaluations(only: Sequence[str] | None) -> list[str]:
+    """The names of the evaluations to do, in their order: those that are named, or all that are not on request."""
+    if only is None:
+        return [name for name, evaluation in EVALUATIONS.items() if not evaluation.on_request]
+    unknown = [name for name in only if name not in EVALUATIONS]
+    if unknown:
+        titles = {name: evaluation.title for name, evaluation in EVALUATIONS.items()}
+        hint = did_you_mean(unknown[0], titles)
+        raise DuetError(f"no evaluation {', '.join(unknown)}{hint}; there are {', '.join(EVALUATIONS)}")
+    return [name for name in EVALUATIONS if name in only]
+
+
 def results_folder(run: str | os.PathLike[str], context: Context) -> Path:
     """Where the results of a run go: what is not its own does not replace what is."""
-    return Path(run) / "results" / context.aside
+    return Path(run) / "results" / context.subfolder
 
 
 def flatten(results: Mapping[str, Result]) -> dict[str, float]:
@@ -177,55 +173,25 @@ def table(results: Mapping[str, Result]) -> str:
     return "\n".join(lines)
 
 
-class Bars:
-    """One bar over the evaluations and one inside the present one, both with the time left; silent off a terminal."""
+def headlines(name: str, result: Result) -> list[str]:
+    """The scalars of a result that matter most, in order; all of them of an evaluation that is not known here."""
+    evaluation = evaluation_of(name)
+    return list(result.scalars) if evaluation is None else evaluation.headlines(result)
 
-    def __init__(self, total: int, show: bool = True) -> None:
-        console = Console(stderr=True)
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-        self._progress = Progress(*columns, console=console, transient=True, disable=not (show and console.is_terminal))
-        self._show = show
-        self._all = self._progress.add_task("evaluations", total=total)
 
-    def __enter__(self) -> Bars:
-        self._progress.start()
-        return self
-
-    def __exit__(self, *reason: object) -> None:
-        self._progress.stop()
-
-    def begin(self, name: str) -> None:
-        """Name the evaluation that runs now."""
-        self._progress.update(self._all, description=name)
-
-    def end(self) -> None:
-        """One evaluation more is done."""
-        self._progress.advance(self._all)
-
-    def say(self, text: str) -> None:
-        """A line above the bars."""
-        if self._show:
-            self._progress.console.print(text, highlight=False)
-
-    def track(self, parts: Iterable[T], total: int, label: str) -> Iterator[T]:
-        """Pass the parts of a loop through its own bar."""
-        task = self._progress.add_task(label, total=total)
-        try:
-            for part in parts:
-                yield part
-                self._progress.advance(task)
-        finally:
-            self._progress.remove_task(task)
+def _measure(name: str, evaluation: Evaluation, context: Context) -> Result:
+    found = evaluation.measure(context)
+    return replace(found, name=name, provenance={**found.provenance, **context.provenance()})
 
 
 def _jobs(context: Context, names: Sequence[str]) -> dict[str, tuple[Evaluation, Context]]:
     """Every evaluation for every group it takes part in, by the name of its result; the context's group first."""
-    others = [group for group in context.subject.groups.values() if group.name != context.group.name]
-    known = {**EVALUATIONS, **ON_REQUEST}
-    jobs = {name: (known[name], context) for name in names}
-    for group in others:
-        repeated = [name for name in names if name not in ONCE]
-        jobs |= {f"{name}-{group.name}": (known[name], context.with_group(group)) for name in repeated}
+    groups = context.groups or tuple(context.subject.groups.values())
+    jobs = {name: (EVALUATIONS[name], context) for name in names}
+    for group in groups:
+        if group.name != context.group.name:
+            own = context.with_group(group)
+            jobs |= {f"{name}-{group.name}": (EVALUATIONS[name], own) for name in names if EVALUATIONS[name].per_group}
     return jobs
 
 
@@ -241,16 +207,18 @@ def _kept(path: Path, context: Context) -> Result | None:
     return None
 
 
-def headlines(name: str, result: Result) -> list[str]:
-    """The scalars of a result that matter most, in order; all of them if HEADLINES does not name the evaluation."""
-    wanted = HEADLINES.get(name.split("-")[0])
-    if wanted is None:
-        return list(result.scalars)
-    found = [
-        [key for key in result.scalars if (key.startswith(entry[:-1]) if entry.endswith("*") else key == entry)]
-        for entry in wanted
-    ]
-    return [key for keys in found for key in keys]
+def _own_data(encoder: Encoder) -> dict[str, Any]:
+    """The images that the model's provenance names, as arguments of `open_images`; what is odd there is left out."""
+    told = encoder.provenance.get("data")
+    known = ("source", "image_size", "channels", "subset", "seed", "storage")
+    return {key: told[key] for key in known if key in told} if isinstance(told, Mapping) else {}
+
+
+def _home(run: str | os.PathLike[str] | Encoder) -> Path | None:
+    """The folder of a run in which something may be kept: not that of a shipped model, and a Hub id is none."""
+    if isinstance(run, Encoder) or run in shipped_models():
+        return None
+    return Path(run) if Path(run).is_dir() else None
 
 
 def _number(value: float) -> str:
@@ -261,10 +229,10 @@ def _sizes(sizes: Sizes | str) -> Sizes:
     if isinstance(sizes, Sizes):
         return sizes
     if sizes not in SIZES:
-        raise ValueError(f"no sizes {sizes!r}; there are {', '.join(SIZES)}")
+        raise DuetError(f"no sizes {sizes!r}{did_you_mean(sizes, SIZES)}; there are {', '.join(SIZES)}")
     return SIZES[sizes]
 
 
-def _square(size: tuple[int, int]) -> int | None:
+def _square(size: tuple[int, int] | None) -> int | None:
     """The side of square images; other shapes stay as their source has them."""
-    return size[0] if size[0] == size[1] else None
+    return size[0] if size is not None and size[0] == size[1] else None

@@ -14,13 +14,13 @@ from PIL import Image
 from torch import Tensor
 
 from ..groups import Group
-from .model import Explorer, Move, Neighbour, Picture, Reading, in_unit
+from ..pixels import as_bytes
+from ..representation import ACTIONS
+from ..unit import in_unit
+from .model import Explorer, Move, Neighbour, Picture, Reading
 
-WAYS = {
-    "prescribed": Markup("after the paper's <var>T<sub>g</sub></var>"),
-    "fitted": "after the fitted action",
-    "none": "not moved",
-}
+T_G = Markup("<var>T<sub>g</sub></var>")
+WAYS = {action.name: Markup(f"after {action.title}".replace("T_g", T_G)) for action in ACTIONS} | {"none": "not moved"}
 WIDTH, HEIGHT = 480, 150  # of the chart, in its own units
 
 
@@ -34,9 +34,8 @@ def show_reading(explorer: Explorer, picture: Picture, name: str, reading: Readi
         bars = [(k * width, mass / top * HEIGHT, width, mass) for k, mass in enumerate(reading.masses)]
         line = _place(group, reading.parameter)
         half = reading.spread / abs(group.span[1] - group.span[0]) * WIDTH
-        band = (
-            _wrapped(line - half, line + half) if group.cyclic else [(max(0.0, line - half), min(WIDTH, line + half))]
-        )
+        pieces = _wrapped(line - half, line + half)
+        band = pieces if group.cyclic else [(max(0.0, line - half), min(WIDTH, line + half))]
     return _draw(
         "reading",
         image=as_png(picture.image[0]),
@@ -45,9 +44,9 @@ def show_reading(explorer: Explorer, picture: Picture, name: str, reading: Readi
         bars=bars,
         line=line,
         band=band,
-        ticks=[(_place(group, v), in_unit(v, group.unit)) for v in np.linspace(*group.span, 5).tolist()],
-        value="" if reading is None else in_unit(reading.parameter, group.unit),
-        spread="" if reading is None else in_unit(reading.spread, group.unit),
+        ticks=[(_place(group, v), in_unit(v, group.unit, 0)) for v in np.linspace(*group.span, 5).tolist()],
+        value="" if reading is None else group.write(reading.parameter, 0),
+        spread="" if reading is None else group.write(reading.spread, 0),
         relative=explorer.relative,
         group=group.name,
         size=(WIDTH, HEIGHT),
@@ -61,9 +60,9 @@ def show_move(explorer: Explorer, picture: Picture, name: str, parameter: float,
     return _draw(
         "move",
         truth=as_png(found.truth),
-        goal=in_unit(parameter, group.unit),
-        by=in_unit(parameter - float(group.parameter(group.identity)), group.unit),
-        start=in_unit(found.start, group.unit),
+        goal=group.write(parameter, 0),
+        by=group.write(parameter - float(group.parameter(group.identity)), 0),
+        start=group.write(found.start, 0),
         recovered=picture.place is None and found.start != float(group.parameter(group.identity)),
         relative=explorer.relative,
         columns=explorer.tracks(name),
@@ -82,7 +81,7 @@ def show_neighbours(explorer: Explorer, picture: Picture, turned: str, found: di
     unit = explorer.group(turned).unit if turned else ""
     rows = {
         space: [
-            (as_png(one.image), one.label, "" if one.parameter is None else in_unit(one.parameter, unit), one.cosine)
+            (as_png(one.image), one.label, "" if one.parameter is None else in_unit(one.parameter, unit, 0), one.cosine)
             for one in near
         ]
         for space, near in found.items()
@@ -104,8 +103,7 @@ def as_png(image: Tensor) -> str:
 
 def as_pillow(image: Tensor) -> Image.Image:
     """(C,H,W), uint8 or in [0,1], as a Pillow image."""
-    pixels = image.mul(255).round().byte() if image.is_floating_point() else image
-    array = pixels.permute(1, 2, 0).numpy()
+    array = as_bytes(image).permute(1, 2, 0).cpu().numpy()
     return Image.fromarray(array[..., 0] if array.shape[2] == 1 else array)
 
 

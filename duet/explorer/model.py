@@ -13,14 +13,16 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from ..artifact import Encoder, load, load_decoder
+from ..data import open_images
 from ..data.decoding import Unreadable, decode, measure, quiet
-from ..evaluation.element import nearest_element
-from ..evaluation.generation import elements, squared_errors
-from ..experiment import open_data
+from ..error import DuetError, first_line
+from ..evaluation.generation import squared_errors
+from ..evaluation.grid import elements_through_identity
 from ..groups import Group
-from ..groups.group import as_float
+from ..model import Encoder, load, load_decoder
 from ..networks.decoder import Decoder
+from ..pixels import as_float
+from ..representation import Prescribed
 
 IMAGES = 1000
 """Test images at most: those of the gallery, and those among which neighbours are sought."""
@@ -44,7 +46,7 @@ class Explorer:
     @property
     def relative(self) -> bool:
         """Does the model know differences only?"""
-        return self.encoder.experiment.method == "duet" and self.encoder.experiment.reference == "relative"
+        return self.encoder.relative
 
     def group(self, name: str) -> Group:
         """One of the model's groups."""
@@ -114,16 +116,16 @@ class Range(NamedTuple):
     first: float
 
 
-def open_explorer(run: str | os.PathLike[str]) -> Explorer:
+def open_explorer(run: str | os.PathLike[str], device: str = "auto") -> Explorer:
     """Everything that the page needs of a trained run; what is missing is left out, and said."""
-    encoder = load(run)
-    found = {name: load_decoder(run, name) for name in encoder.groups}
+    encoder = load(run, device)
+    found = {name: load_decoder(run, name, device) for name in encoder.groups}
     decoders = {name: decoder for name, decoder in found.items() if decoder is not None}
     try:
         return Explorer(encoder, decoders, *_test_images(encoder))
     except (ValueError, OSError) as error:
-        reason = " ".join(str(error).split())[:200]
-        none = torch.empty(0, encoder.channels, *encoder.image_size, dtype=torch.uint8)
+        reason = first_line(error)
+        none = torch.empty(0, encoder.channels, *_size(encoder), dtype=torch.uint8)
         missing = f"The model's test images cannot be opened ({reason}): drop one of yours."
         return Explorer(encoder, decoders, none, missing=missing)
 
@@ -138,17 +140,17 @@ def drop(explorer: Explorer, path: Path) -> Picture:
     """A stranger's file; what is not an image, or is absurdly large, is refused with a sentence."""
     size = path.stat().st_size
     if size > LARGEST_FILE:
-        raise ValueError(f"The file has {size / 1e6:.0f} MB; at most {LARGEST_FILE / 1e6:.0f} are taken.")
-    height, width = explorer.encoder.image_size
+        raise DuetError(f"The file has {size / 1e6:.0f} MB; at most {LARGEST_FILE / 1e6:.0f} are taken.")
+    height, width = _size(explorer.encoder)
     try:
         with quiet():
             tall, wide = measure(path)
             if tall * wide > LARGEST_IMAGE:
                 most = LARGEST_IMAGE // 1_000_000
-                raise ValueError(f"The image has {wide} x {tall} pixels; at most {most} million are taken.")
+                raise DuetError(f"The image has {wide} x {tall} pixels; at most {most} million are taken.")
             pixels = torch.from_numpy(decode(path, explorer.encoder.channels, height if height == width else None))
     except Unreadable as reason:
-        raise ValueError(f"This file cannot be read as an image: {reason}.") from None
+        raise DuetError(f"This file cannot be read as an image: {reason}.") from None
     image = as_float(pixels.unsqueeze(0))
     if image.shape[2:] != (height, width):
         image = functional.interpolate(image, (height, width), mode="bilinear", antialias=True).clamp(0, 1)
@@ -177,9 +179,9 @@ def start(explorer: Explorer, picture: Picture, name: str) -> float:
     group = explorer.group(name)
     if picture.place is not None or explorer.relative or not group.cyclic or not explorer.tracks(name):
         return group.identity
-    g = explorer.encoder.representation(picture.z).recover(name).g.float()
+    g = explorer.encoder.representation(picture.z).recover(name).g.float().cpu()
     if group.elements is not None:
-        return group.elements[int(nearest_element(g, torch.tensor(group.elements), True)[0])]
+        return group.elements[int(group.domain.nearest(g, torch.tensor(group.elements))[0])]
     return float(g[0])
 
 
@@ -192,19 +194,16 @@ def move(explorer: Explorer, picture: Picture, name: str, parameter: float) -> M
     group, encoder = explorer.group(name), explorer.encoder
     g = float(group.from_parameter(torch.tensor(parameter, dtype=torch.float64)).clamp(0, 1))
     origin = start(explorer, picture, name)
-    by = g - origin
-    at = (group.identity + by) % 1 if group.cyclic else min(1.0, max(0.0, group.identity + by))
-    truth = group.apply(picture.image, torch.tensor([at]))
+    at = group.domain.wrap(torch.tensor([group.identity + g - origin]))
+    truth = group.apply(picture.image, at)
     reached = encoder.features(truth)
     representation = encoder.representation(picture.z)
+    kinds = [Prescribed.name] if explorer.tracks(name) else []
+    kinds += list(encoder.actions.get(name, {}))
     moved = {"none": picture.z}
-    if explorer.tracks(name):
-        there = representation.shift(name, by=by) if explorer.relative else representation.act(name, to=g)
-        moved["prescribed"] = there.flat
-    if name in encoder.actions:
-        moved["fitted"] = representation.shift(name, by=by, action="fitted").flat
+    moved |= {kind: representation.action(kind, name).carry(picture.z, origin, g) for kind in kinds}
     ways = {way: _compare(explorer.decoders.get(name), z, reached, truth) for way, z in moved.items()}
-    return Move(truth[0], float(group.parameter(origin)), ways)
+    return Move(truth[0].cpu(), float(group.parameter(origin)), ways)
 
 
 def neighbours(explorer: Explorer, picture: Picture, space: Space, turned: str = "") -> list[Neighbour]:
@@ -233,7 +232,7 @@ def slider(group: Group) -> Range:
         values = sorted(float(group.parameter(g)) for g in group.elements)
         step = min((b - a for a, b in pairwise(values)), default=1.0)
         return Range(values[0], values[-1], step, next((v for v in values if v != own), own))
-    ends = torch.tensor([0.0, 1.0]) if group.cyclic else elements(group, 2)[[0, -1]]
+    ends = torch.tensor([0.0, 1.0]) if group.cyclic else elements_through_identity(group, 2)[[0, -1]]
     low, high = sorted(round(float(group.parameter(g)), 4) for g in ends)
     if group.cyclic:
         first = round(float(group.parameter((group.identity + 1 / 8) % 1)), 4)
@@ -241,18 +240,12 @@ def slider(group: Group) -> Range:
     return Range(low, high, round((high - low) / 100, 6), max(low, high, key=lambda value: abs(value - own)))
 
 
-def in_unit(value: float, unit: str) -> str:
-    """A raw parameter with its unit."""
-    text = f"{value:.0f}°" if unit == "degrees" else f"{value:.3g} {unit}".strip()
-    return text.replace("-", "\N{MINUS SIGN}").replace("\N{MINUS SIGN}0°", "0°")
-
-
 def _compare(decoder: Decoder | None, z: Tensor, reached: Tensor, truth: Tensor) -> Moved:
     distance = float((z - reached).norm())
     if decoder is None:
         return Moved(distance, None, None)
     image = decoder.images(z)
-    return Moved(distance, image[0], float(squared_errors(image, truth)[0]))
+    return Moved(distance, image[0].cpu(), float(squared_errors(image, truth.to(image.device))[0]))
 
 
 def _bank(explorer: Explorer, turned: str) -> Bank:
@@ -268,11 +261,20 @@ def _bank(explorer: Explorer, turned: str) -> Bank:
 
 
 def _test_images(encoder: Encoder) -> tuple[Tensor, tuple[str, ...]]:
-    source: Any = open_data(encoder.experiment, "test")
+    data = encoder.provenance.get("data")
+    if not isinstance(data, Mapping):
+        raise DuetError("it does not say which they are")
+    source: Any = open_images(**{**data, "subset": None}, split="test")
     pixels, labels = next(source.batches(min(IMAGES, len(source)), seed=0, epoch=0, drop_last=False))
-    if pixels.shape[2:] != encoder.image_size:
-        raise ValueError("they have another size than the model knows")
+    if encoder.image_size is not None and pixels.shape[2:] != encoder.image_size:
+        raise DuetError("they have another size than the model knows")
     if labels is None:
         return pixels, ()
     names = source.classes or ()
     return pixels, tuple(names[y] if 0 <= y < len(names) else "" if y < 0 else str(y) for y in labels.tolist())
+
+
+def _size(encoder: Encoder) -> tuple[int, int]:
+    if encoder.image_size is None:
+        raise DuetError("this model does not say which size of images it takes; give Encoder(..., image_size=...)")
+    return encoder.image_size

@@ -9,21 +9,24 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from markupsafe import escape
+
+from ..error import DuetError
 from .drawing import as_pillow, show_move, show_neighbours, show_notice, show_reading
 from .model import LARGEST_FILE, Explorer, Picture, drop, move, neighbours, open_explorer, pick, read, slider
 
 GALLERY = 48
 HOST = "127.0.0.1"
-ASIDE = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
+EVENT = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
 """Of every event: answered at once, without a curtain over the page, and not offered as an API."""
 
 
-def explore(run: str | os.PathLike[str], port: int | None = None, browser: bool = True) -> None:
+def explore(run: str | os.PathLike[str], port: int | None = None, browser: bool = True, device: str = "auto") -> None:
     """Serve the page of a trained run on this machine until it is interrupted."""
     if port is not None and not 0 < port < 2**16:
-        raise ValueError(f"ports are 1 to 65535, not {port}")
+        raise DuetError(f"ports are 1 to 65535, not {port}")
     gradio = import_gradio()
-    explorer = open_explorer(run)
+    explorer = open_explorer(run, device)
     with tempfile.TemporaryDirectory(prefix="duet-explore-") as folder:
         os.environ["GRADIO_TEMP_DIR"] = folder  # dropped files go with the page
         page = build(explorer, gradio)
@@ -31,7 +34,7 @@ def explore(run: str | os.PathLike[str], port: int | None = None, browser: bool 
             address = launch(page, gradio, port, browser)
         except OSError:
             where = "7860 to 7959 are" if port is None else f"{port} is"
-            raise ValueError(f"port {where} not free; choose another with --port") from None
+            raise DuetError(f"port {where} not free; choose another with --port") from None
         print(f"Exploring {run} at {address} (Ctrl-C ends it)", flush=True)
         try:
             threading.Event().wait()
@@ -47,7 +50,7 @@ def import_gradio() -> Any:
     try:
         import gradio
     except ImportError:
-        raise ValueError("the explorer needs gradio: pip install 'duet-ssl[explore]'") from None
+        raise DuetError("the explorer needs gradio: pip install 'duet-ssl[explore]'") from None
     return gradio
 
 
@@ -76,12 +79,13 @@ def launch(page: Any, gradio: Any, port: int | None = None, browser: bool = Fals
 def build(explorer: Explorer, gradio: Any) -> Any:
     """The page's components and what happens when one of them is used."""
     names = list(explorer.encoder.groups)
-    experiment = explorer.encoder.experiment
+    if not names:
+        raise DuetError("this model has no group to explore")
     has_images = len(explorer.images) > 0
     first = pick(explorer, 0) if has_images else None
     begin = slider(explorer.group(names[0])).first
     with gradio.Blocks(title="duet explore", analytics_enabled=False) as page:
-        gradio.HTML(_head(experiment.method, names), elem_classes="duet-head")
+        gradio.HTML(_head(explorer), elem_classes="duet-head")
         picture = gradio.State(first)
         with gradio.Row(elem_id="duet-main"):
             with gradio.Column(scale=2, min_width=280):
@@ -135,18 +139,18 @@ def build(explorer: Explorer, gradio: Any) -> Any:
         shown = [reading, moved, near]
         # `choose` is defined where gradio is a variable, so its annotations are told by hand.
         choose.__annotations__ = {"chosen": gradio.SelectData}
-        gallery.select(choose, [group, value, among], [picture, notice, *shown], **ASIDE)
-        dropped.change(take, [dropped, picture, group, value, among], [picture, notice, *shown], **ASIDE)
-        group.change(change_group, [picture, group, among], [value, *shown], **ASIDE)
+        gallery.select(choose, [group, value, among], [picture, notice, *shown], **EVENT)
+        dropped.change(take, [dropped, picture, group, value, among], [picture, notice, *shown], **EVENT)
+        group.change(change_group, [picture, group, among], [value, *shown], **EVENT)
         value.input(
             lambda now, name, at: _moved(explorer, now, name, at),
             [picture, group, value],
             moved,
             trigger_mode="always_last",
-            **ASIDE,
+            **EVENT,
         )
         among.change(
-            lambda now, name, turned: _near(explorer, now, name, turned), [picture, group, among], near, **ASIDE
+            lambda now, name, turned: _near(explorer, now, name, turned), [picture, group, among], near, **EVENT
         )
     return page
 
@@ -189,8 +193,10 @@ def _slider(explorer: Explorer, name: str) -> dict[str, Any]:
     return {"minimum": low, "maximum": high, "step": step, "value": first, "label": label}
 
 
-def _head(method: str, names: list[str]) -> str:
-    words = {"duet": "DUET", "simclr": "SimCLR", "essl": "ESSL"}.get(method, method)
+def _head(explorer: Explorer) -> str:
+    encoder = explorer.encoder
+    title = escape(str(encoder.provenance.get("title") or "An encoder"))
+    groups = ", ".join(group.title or group.name for group in encoder.groups.values())
     return (
-        f"<h1>{words}, {', '.join(names)}</h1><p>What the features know, and what happens when only they are moved.</p>"
+        f"<h1>{title}, {escape(groups)}</h1><p>What the features know, and what happens when only they are moved.</p>"
     )

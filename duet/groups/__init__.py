@@ -1,10 +1,12 @@
 """The image side: what is done to pixels, and the parameter g in [0, 1] that says how much."""
 
+from ..discovery import import_files
 from .blur import Blur
-from .color import Brightness, Contrast, Grayscale, Hue, Saturation
-from .geometric import Flip, Geometric, Rotation, Scale, rot4, rot360
+from .geometric import Geometric, Rotation, Scale, rot360
 from .group import GROUPS, Group, find_group, register_group
 from .views import Drawn, Jitter, Stack, Stage, View
+
+import_files(__name__, __path__)
 
 __all__ = [
     "GROUPS",
@@ -22,17 +24,3 @@ __all__ = [
     "register_group",
     "rot360",
 ]
-
-for _group in (
-    rot4(),
-    rot360(),
-    Flip("hflip", horizontal=True),
-    Flip("vflip", horizontal=False),
-    Grayscale(),
-    Brightness(),
-    Contrast(),
-    Saturation(),
-    Hue(),
-    Scale(),
-):
-    register_group(_group)

@@ -8,7 +8,7 @@ from abc import abstractmethod
 import torch
 from torch import Tensor
 
-from .group import Group
+from .group import Group, register_group
 
 LUMA = (0.299, 0.587, 0.114)  # ITU-R 601, as in Pillow's mode L
 
@@ -125,3 +125,7 @@ def luma(images: Tensor) -> Tensor:
     """The grey value of every pixel: (B,3,H,W) -> (B,1,H,W)."""
     red, green, blue = images[:, 0:1], images[:, 1:2], images[:, 2:3]
     return (red * LUMA[0]).add(green, alpha=LUMA[1]).add(blue, alpha=LUMA[2])
+
+
+for _group in (Grayscale(), Brightness(), Contrast(), Saturation(), Hue()):
+    register_group(_group)

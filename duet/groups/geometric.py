@@ -16,7 +16,7 @@ from torch import Tensor
 from ..domain import Circle
 from ..error import DuetError
 from .affine import Affine, disc, from_entries, fuse, permute_pixels, resample
-from .group import Group
+from .group import Group, register_group
 
 Corners = Literal["zero", "circle"]
 
@@ -218,3 +218,7 @@ class Scale(Geometric):
 
 def _each(values: Tensor, images: Tensor) -> Tensor:
     return values.to(images.dtype).view(-1, 1, 1, 1)
+
+
+for _group in (rot4(), rot360(), Flip("hflip", horizontal=True), Flip("vflip", horizontal=False), Scale()):
+    register_group(_group)

@@ -85,6 +85,12 @@ class Group(ABC):
         elements = torch.tensor(self.elements, device=generator.device)
         return elements[torch.randint(len(elements), (n,), generator=generator, device=generator.device)]
 
+    def drawn_range(self) -> tuple[float, float]:
+        """The smallest and the largest g that `sample` draws: a crop's scale, for one, never comes near g = 0."""
+        g = self.sample(4096, torch.Generator().manual_seed(0))
+        low, high = float(g.min()), float(g.max())
+        return 0.0 if low < 0.01 else low, 1.0 if high > 0.99 else high
+
     def parameter(self, g: Tensor | float) -> Tensor:
         """The raw parameter, in `unit`: low (1 - g) + high g."""
         g = torch.as_tensor(g)

@@ -56,9 +56,7 @@ class ESSL(Method):
     def build(cls, parts: Parts, options: Options) -> ESSL:
         """ESSL with a projector of all features and a predictor for every group."""
         projector = parts.projector(parts.layout.content_width)
-        return cls(
-            parts.backbone, parts.layout, projector, parts.groups, options.weight, parts.contrast, parts.hidden
-        )
+        return cls(parts.backbone, parts.layout, projector, parts.groups, options.weight, parts.contrast, parts.hidden)
 
     @classmethod
     def check(cls, groups: Sequence[Group]) -> None:

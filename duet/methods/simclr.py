@@ -23,9 +23,7 @@ class SimCLR(Method):
     class Options:
         """None of its own."""
 
-    def __init__(
-        self, backbone: Backbone, layout: Layout, projector: Projector, contrast: Contrast = nt_xent
-    ) -> None:
+    def __init__(self, backbone: Backbone, layout: Layout, projector: Projector, contrast: Contrast = nt_xent) -> None:
         super().__init__(backbone, layout)
         self.projector = projector
         self.contrast = contrast

@@ -79,9 +79,7 @@ def save_decoder(decoder: Decoder, run: Path, group: str) -> None:
     write_checkpoint({"config": decoder.to_dict(), "weights": decoder.state_dict()}, _decoder_path(folder, group))
 
 
-def load_decoder(
-    name: str | os.PathLike[str], group: str, device: str | torch.device = "auto"
-) -> Decoder | None:
+def load_decoder(name: str | os.PathLike[str], group: str, device: str | torch.device = "auto") -> Decoder | None:
     """The decoder that was kept with a run or ships with a model, or None."""
     path = _decoder_path(find_model(name), group)
     if not path.exists():

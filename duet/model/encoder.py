@@ -109,7 +109,7 @@ class Encoder(nn.Module):
     @property
     def actions(self) -> Actions:
         """Its actions by group and kind; "prescribed" comes with every table."""
-        return {name: dict(own.items()) for name, own in self._actions.items()}  # type: ignore[operator, misc]
+        return {name: dict(own.items()) for name, own in self._actions.items()}  # type: ignore[operator]
 
     @property
     def description(self) -> dict[str, Any]:
@@ -120,11 +120,7 @@ class Encoder(nn.Module):
     @cached_property
     def digest(self) -> str | None:
         """A short fingerprint of its weights, taken once: results of other weights are not taken for these."""
-        digest = hashlib.sha256()
-        for key, value in sorted(self.state_dict().items()):
-            digest.update(key.encode())
-            digest.update(value.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().tobytes())
-        return digest.hexdigest()[:16]
+        return fingerprint(self.state_dict())
 
     def add_action(self, group: str, action: Action) -> None:
         """Give a group an action that was fitted to these features."""
@@ -200,6 +196,15 @@ class Encoder(nn.Module):
         with TemporaryDirectory() as folder:
             self.save(folder, public=True)
             return upload(Path(folder), repo_id, private, token, commit_message)
+
+
+def fingerprint(state: Mapping[str, Tensor]) -> str:
+    """A short hash of weights."""
+    digest = hashlib.sha256()
+    for key in sorted(state):
+        digest.update(key.encode())
+        digest.update(state[key].detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()[:16]
 
 
 def _public(provenance: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,9 +1,12 @@
 """The objectives: contrast of contents and match of marginals, one file each."""
 
+from ..discovery import import_files
 from .contrast import OBJECTIVES, Contrast, Gather, find_objective, register_objective
 from .gather import all_gather
 from .jensen_shannon import jensen_shannon
 from .nt_xent import nt_xent
+
+import_files(__name__, __path__)
 
 __all__ = [
     "OBJECTIVES",

@@ -10,7 +10,6 @@ from typing import Any, TypeAlias
 from torch import Tensor
 
 from ..error import DuetError, did_you_mean
-from .nt_xent import nt_xent
 
 Gather: TypeAlias = Callable[[Tensor], Tensor]
 Contrast: TypeAlias = Callable[..., Tensor]
@@ -22,7 +21,7 @@ OBJECTIVES: dict[str, Contrast] = {}
 
 def register_objective(contrast: Contrast, name: str | None = None) -> Contrast:
     """Make a contrast known, by its function's name unless you give another; returns it."""
-    known_as = name or getattr(contrast, "__name__", "")
+    known_as: str = name or str(getattr(contrast, "__name__", ""))
     if not callable(contrast) or not known_as.replace("_", "").isalnum():
         raise DuetError("an objective is a function with a name of letters, digits and _; give name= if it has none")
     if known_as in OBJECTIVES:
@@ -37,6 +36,3 @@ def find_objective(name: str, **options: Any) -> Contrast:
         raise DuetError(f"no objective {name!r}{did_you_mean(name, OBJECTIVES)}; there are {', '.join(OBJECTIVES)}")
     accepted = inspect.signature(OBJECTIVES[name]).parameters
     return partial(OBJECTIVES[name], **{key: value for key, value in options.items() if key in accepted})
-
-
-register_objective(nt_xent)

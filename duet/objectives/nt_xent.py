@@ -12,9 +12,11 @@ from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
 from ..error import DuetError
+from .contrast import register_objective
 from .precision import at_least_single, refuse_second_derivatives
 
 
+@register_objective
 def nt_xent(
     first: Tensor,
     second: Tensor,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import matplotlib
@@ -14,39 +14,22 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
+from ..error import DuetError
 from ..evaluation import Result
+from ..evaluation.evaluation import evaluation_of
 from ..evaluation.result import Array
-from ..reproduction.figures import BLUE, FIGURES, FONT, GREEN, GREY, ORANGE, PURPLE
-from ..reproduction.strips import draw_strips
+from ..figure import BLUE, COLOURS, FONT, GREY, LINES, new_figure
 from .gathering import Run
-from .wording import CURVES, label
+from .wording import CURVES
 
-COLOURS = (BLUE, ORANGE, GREEN, PURPLE, "#56b4e9", "#d55e00", GREY)
-LINES = ("-", "--", "-.", ":")
 POINTS = 400  # of a curve: more than can be told apart
 PANELS = 8
-CLASSES = 20  # that a confusion matrix can name
 PIXELS_AN_INCH = 96  # CSS
 # What matplotlib draws in black takes the colour of the text around it; an SVG in an <img> runs no script.
 STYLE = "svg{color:#1c2127;fill:currentColor;--blue:#0072b2;--grey:#666666}"
 DARK = "svg{color:#e4e7eb;--blue:#45a5de;--grey:#9aa3ad}"
 INVERTED = "image{filter:invert(1) hue-rotate(180deg)}"  # shades on white become shades on black
 ON_WHITE = ("recovery", "probe")
-
-CAPTIONS = {
-    "confusion": "Share of every class (row) that the linear classifier took for each class (column).",
-    "recovery": "Each column holds the images of one true value, shaded where the recovered values lie; "
-    "on the dashed line they are right.",
-    "probe": "The same for a linear probe that was trained on the true values. From the content it should fail.",
-    "marginals": "P(g|x) of a few test images; the orange line is the truth.",
-    "equivariance": "Squared distance between the features of the image transformed by g1 and T_g f(x) at g = g2. "
-    "Small along the diagonal, with the dots on it: T_g does what the transformation does.",
-    "retrieval": "How often the right copy is found first, among the first five, and its mean reciprocal rank.",
-    "ambiguity": "P(g|x) averaged over untouched images, between what clear and fully ambiguous images would give.",
-    "dependence": "ΔP of every image; near 0, content and group are independent.",
-    "strips": "First the image truly transformed, then what the decoder makes of features that were moved instead; "
-    "the untouched image is framed.",
-}
 
 
 class Picture(NamedTuple):
@@ -61,20 +44,17 @@ class Picture(NamedTuple):
 
 
 def draw_result(name: str, result: Result, run: Run) -> Iterator[Picture | str]:
-    """The pictures of a result; a sentence in the place of one that cannot be drawn."""
-    base = name.partition("-")[0]
-    painters: dict[str, Callable[[Result], Figure]] = dict(FIGURES.get(base, {}))
-    if base == "generation":
-        painters = {"strips": draw_strips}
-    if base == "classification" and "confusion" in result.arrays:
-        painters = {"confusion": lambda found: draw_confusion(found.arrays["confusion"], run.classes)}
-    for key, paint in painters.items():
-        caption = CAPTIONS.get(key, "")
-        try:
-            yield as_picture(paint(result), key, f"{run.name}, {label(key)}: {caption}", caption)
-        except Exception as error:  # a stranger's numbers can fail anywhere in a plot
-            reason = str(error).split(";")[0] if type(error) is ValueError else "its numbers are not as expected"
-            yield f"The figure {label(key)} is left out: {reason[:200]}."
+    """The pictures of a result; a sentence in their place when they cannot be drawn."""
+    evaluation = evaluation_of(name)
+    if evaluation is None:
+        return
+    try:
+        for key, figure in evaluation.figures(result).items():
+            caption = evaluation.captions.get(key, "")
+            yield as_picture(figure, key, f"{run.name}, {key.replace('_', ' ')}: {caption}", caption)
+    except Exception as error:  # a stranger's numbers can fail anywhere in a plot
+        reason = str(error).split(";")[0] if isinstance(error, DuetError) else "its numbers are not as expected"
+        yield f"The figure of {evaluation.title.lower()} is left out: {reason[:200]}."
 
 
 def draw_curves(runs: Sequence[Run]) -> Figure | None:
@@ -85,7 +65,7 @@ def draw_curves(runs: Sequence[Run]) -> Figure | None:
         return None
     columns = min(3, len(names))
     rows = -(-len(names) // columns)
-    figure = Figure(figsize=(3.3 * columns, 2.1 * rows + (0.35 if len(runs) > 1 else 0.1)), layout="constrained")
+    figure = new_figure(3.3 * columns, 2.1 * rows + (0.35 if len(runs) > 1 else 0.1))
     axes = figure.subplots(rows, columns, squeeze=False).flat
     lines: dict[int, Line2D] = {}
     for axis, name in zip(axes, names, strict=False):
@@ -93,7 +73,7 @@ def draw_curves(runs: Sequence[Run]) -> Figure | None:
             if name in run.metrics:
                 x, y = thin(epochs(run.metrics)), thin(run.metrics[name])
                 (lines[place],) = axis.plot(x, y, color=colour(place), ls=line(place), lw=1.3)
-        axis.set_title(CURVES.get(name, label(name)[:40]), fontsize=FONT, parse_math=False)
+        axis.set_title(CURVES.get(name, name.replace("_", " ")[:40]), fontsize=FONT, parse_math=False)
         axis.xaxis.set_major_locator(MaxNLocator(5, integer=True))
         axis.tick_params(labelsize=FONT - 1)
         axis.grid(alpha=0.25)
@@ -109,34 +89,6 @@ def draw_curves(runs: Sequence[Run]) -> Figure | None:
         legend.set_frame_on(False)
         for text in legend.get_texts():
             text.set_parse_math(False)
-    return figure
-
-
-def draw_confusion(counts: Array, classes: Sequence[str]) -> Figure:
-    """Shares of every row of a table (n,n): true class down, predicted class across."""
-    if counts.ndim != 2 or counts.shape[0] != counts.shape[1] or not counts.size:
-        raise ValueError("the table of mistakes is not square")
-    shares = counts / np.maximum(counts.sum(1, keepdims=True), 1)
-    size = len(counts)
-    figure = Figure(figsize=(4.8, 4.0), layout="constrained")
-    axis = figure.subplots()
-    shade = axis.pcolormesh(shares, cmap="cividis", vmin=0, vmax=1, rasterized=True)
-    axis.invert_yaxis()
-    axis.set_aspect("equal")
-    axis.set(xlabel="predicted", ylabel="true")
-    if size <= CLASSES:
-        names = [name[:14] for name in classes] if len(classes) == size else [str(i) for i in range(size)]
-        ticks = np.arange(size) + 0.5
-        turned = 90 if max(map(len, names)) > 2 else 0
-        axis.set_xticks(ticks, names, fontsize=FONT - 1, rotation=turned, parse_math=False)
-        axis.set_yticks(ticks, names, fontsize=FONT - 1, parse_math=False)
-        for (row, column), share in np.ndenumerate(shares):
-            if share >= 0.005 and size <= 12:
-                ink = "#111111" if share > 0.5 else "#ffffff"
-                text = f"{100 * share:.0f}"
-                axis.text(column + 0.5, row + 0.5, text, ha="center", va="center", fontsize=FONT - 2, color=ink)
-    bar = figure.colorbar(shade, ax=axis, shrink=0.85, label="share of the class")
-    bar.ax.tick_params(labelsize=FONT - 1)
     return figure
 
 

@@ -12,9 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from ..evaluation import EVALUATIONS, Result
+from ..error import DuetError
+from ..evaluation import Result
 from ..evaluation.result import Array
-from ..experiment import read
+from ..training.experiment import read_yaml
+from .wording import rank
 
 LONGEST = 120
 """Characters of a value that are shown."""
@@ -38,16 +40,20 @@ class Run:
 def read_runs(folders: Sequence[Path]) -> list[Run]:
     """Every run, each under a name of its own."""
     if not folders:
-        raise ValueError("a report needs at least one run")
+        raise DuetError("a report needs at least one run")
     return [read_run(folder, name) for folder, name in zip(folders, _names(folders), strict=True)]
 
 
 def read_run(folder: Path, name: str) -> Run:
     """The configuration, the losses and the results of a run's folder, as far as they can be read."""
     if not folder.is_dir():
-        raise ValueError(f"{folder} is not a run's folder")
-    if not any((folder / part).exists() for part in ("config.yaml", "model", "metrics.csv", "results")):
-        raise ValueError(f"{folder} holds no run: no config.yaml, model, metrics.csv or results")
+        raise DuetError(f"{folder} is not a run's folder")
+    results = folder / "results"
+    if not any((folder / part).exists() for part in ("config.yaml", "config.json", "model", "metrics.csv", "results")):
+        # Results that `duet evaluate --out` wrote stand in the folder itself.
+        if not any(_is_result(path) for path in folder.glob("*.json")):
+            raise DuetError(f"{folder} holds no run: no config.yaml, model, metrics.csv or results")
+        return _bare_results(folder, name)
     notes: list[str] = []
     model = _model(folder, notes)
     return Run(
@@ -56,9 +62,28 @@ def read_run(folder: Path, name: str) -> Run:
         layout=_mapping(model.get("layout")),
         classes=tuple(shown(c) for c in _sequence(model.get("classes"))),
         metrics=_metrics(folder / "metrics.csv", notes),
-        results=_results(folder / "results", notes),
+        results=_results(results, notes),
         notes=tuple(notes),
     )
+
+
+def _bare_results(folder: Path, name: str) -> Run:
+    """Results without a run: what was measured says whose they are."""
+    notes: list[str] = []
+    results = _results(folder, notes)
+    told = next((result.provenance for result in results.values()), {})
+    keys = {"method": "method", "group": "group", "data": "data", "epochs": "epochs"}
+    config = {key: told[source] for key, source in keys.items() if told.get(source) is not None}
+    if isinstance(config.get("group"), str):
+        config["group"] = [config["group"]]
+    return Run(name=name, config=config, layout=_mapping(told.get("layout")), results=results, notes=tuple(notes))
+
+
+def _is_result(path: Path) -> bool:
+    try:
+        return "arrays_sha256" in _mapping(json.loads(_text(path)))
+    except Exception:  # a stranger's file
+        return False
 
 
 def shown(value: Any) -> str:
@@ -80,13 +105,6 @@ def shown(value: Any) -> str:
     return "(not shown)"
 
 
-def rank(name: str) -> tuple[int, str]:
-    """Results are shown in the order of the evaluations, of the first group first; unknown ones last."""
-    order = list(EVALUATIONS)
-    base = name.partition("-")[0]
-    return (order.index(base) if base in order else len(order)), name
-
-
 def _names(folders: Sequence[Path]) -> list[str]:
     """The folders' names, with as many of the folders above as tell them apart."""
     parts = [folder.resolve().parts for folder in folders]
@@ -98,8 +116,8 @@ def _names(folders: Sequence[Path]) -> list[str]:
 
 
 def _model(folder: Path, notes: list[str]) -> dict[str, Any]:
-    path = folder / "model" / "config.json"
-    if not path.exists():
+    path = next((p for p in (folder / "model" / "config.json", folder / "config.json") if p.exists()), None)
+    if path is None:
         notes.append("The run has no model: it is not finished.")
         return {}
     try:
@@ -112,9 +130,14 @@ def _model(folder: Path, notes: list[str]) -> dict[str, Any]:
 def _config(folder: Path, model: dict[str, Any], notes: list[str]) -> dict[str, Any]:
     try:
         _text(folder / "config.yaml")
-        values = read(folder / "config.yaml")
+        values = read_yaml(folder / "config.yaml")
     except Exception:  # as above
-        values = _mapping(model.get("experiment"))
+        provenance = _mapping(model.get("provenance"))
+        data = _mapping(provenance.get("data"))
+        values = {"method": provenance.get("method"), "data": data.get("source"), "epochs": provenance.get("epochs")}
+        values = {key: value for key, value in values.items() if value is not None}
+        groups = [g.get("name") for g in _sequence(model.get("groups")) if isinstance(g, dict)]
+        values |= {"group": groups} if groups else {}
         if not values:
             notes.append("config.yaml is missing or cannot be read.")
     return {str(key): value for key, value in values.items()}
@@ -127,7 +150,8 @@ def _metrics(path: Path, notes: list[str]) -> dict[str, Array]:
         header, body = rows[0], [row for row in rows[1:] if len(row) == len(rows[0])]
         columns = {name: np.array([_number(row[i]) for row in body]) for i, name in enumerate(header)}
     except Exception:  # as above
-        notes.append("metrics.csv is missing or cannot be read: no losses to draw.")
+        if path.exists() or (path.parent / "config.yaml").exists():
+            notes.append("metrics.csv is missing or cannot be read: no losses to draw.")
         return {}
     if len(body) + 1 < len(rows):
         notes.append(f"metrics.csv has {len(rows) - 1 - len(body)} damaged line(s), which are left out.")
@@ -151,7 +175,7 @@ def _results(folder: Path, notes: list[str]) -> dict[str, Result]:
 
 def _text(path: Path) -> str:
     if path.stat().st_size > LARGEST:
-        raise ValueError("too large")
+        raise DuetError("too large")
     return path.read_text(encoding="utf-8")
 
 

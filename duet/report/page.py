@@ -16,12 +16,15 @@ from typing import Any, NamedTuple
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
+from ..evaluation import Measure
 from ..evaluation.suite import headlines
-from ..experiment import Experiment
-from ..file import whole_file
+from ..evaluation.wording import number
+from ..file import write_text
+from ..methods import METHODS
+from ..training.experiment import Experiment
 from .drawing import Picture, as_picture, colour, data_uri, draw_curves, draw_result
-from .gathering import Run, rank, read_runs, shown
-from .wording import METHODS, Measure, label, measures, noun, number, read_out, tiles, title
+from .gathering import Run, read_runs, shown
+from .wording import label, measures, method_title, noun, rank, read_out, tiles, title
 
 LARGEST_DOWNLOAD = 300_000
 """Bytes of a run's losses that the page still carries."""
@@ -75,11 +78,8 @@ class Section(NamedTuple):
 def write_report(runs: Sequence[Path], out: Path) -> Path:
     """Write one self-contained HTML page about one run or several side by side; all of it or nothing."""
     page = render(read_runs([Path(run) for run in runs]))
-    out = Path(out)
-    out.parent.mkdir(parents=True, exist_ok=True)
-    with whole_file(out) as partial:
-        partial.write_text(page, encoding="utf-8")
-    return out
+    write_text(Path(out), page)
+    return Path(out)
 
 
 def render(runs: Sequence[Run]) -> str:
@@ -100,7 +100,7 @@ def render(runs: Sequence[Run]) -> str:
         heading=_heading(runs),
         lead=_lead(runs),
         runs=[(run.name, describe(run), colour(i)) for i, run in enumerate(runs)],
-        tiles=tiles(top[0]) if len(runs) == 1 else [],
+        tiles=tiles(runs[0].results) if len(runs) == 1 else [],
         overview=_overview(runs, top),
         differing=[row for row in settings(runs) if row.marked],
         settings=settings(runs),
@@ -123,7 +123,7 @@ def describe(run: Run) -> str:
     """What was trained on what, in half a sentence."""
     config = run.config
     method = shown(config.get("method", "an encoder"))
-    words = METHODS.get(method, method)
+    words = method_title(method)
     if method == "duet" and config.get("weight") == 0:
         words += " with weight 0"
     if "data" in config:
@@ -197,7 +197,7 @@ def _heading(runs: Sequence[Run]) -> str:
     where = f" on {shared.pop()}" if len(shared) == 1 and "" not in shared else ""
     methods = dict.fromkeys(shown(run.config.get("method", "")) for run in runs)
     named = len(methods) == len(runs) <= 3 and all(method in METHODS for method in methods)
-    who = " and ".join(METHODS[method] for method in methods) if named else f"{len(runs)} runs"
+    who = " and ".join(map(method_title, methods)) if named else f"{len(runs)} runs"
     return f"{who}{where}, side by side"
 
 
@@ -260,7 +260,7 @@ def _sections(runs: Sequence[Run]) -> Iterable[Section]:
             answers.append(Answer(place, read_out(name, run.results[name]), left_out))
         keys = dict.fromkeys(key for _, run in having for key in run.results[name].scalars)
         main = dict.fromkeys(key for _, run in having for key in headlines(name, run.results[name]))
-        rows = {key: Row(label(key), [_cell(run, name, key) for run in runs], key) for key in [*main, *keys]}
+        rows = {key: Row(label(name, key), [_cell(run, name, key) for run in runs], key) for key in [*main, *keys]}
         heading, question = title(name)
         rest = [row for key, row in rows.items() if key not in main]
         yield Section(name, heading, question, answers, list(kinds.values()), [rows[key] for key in main], rest)

@@ -9,7 +9,11 @@ from .prescribed import Prescribed, act, recover, shift
 from .storage import Scale
 from .target import Estimate, Gaussian, Target, VonMises, difference, target_from_dict
 
+ACTIONS: tuple[type[Action], ...] = (Prescribed, FittedAction)
+"""Every kind of action, in the order in which they are shown."""
+
 __all__ = [
+    "ACTIONS",
     "Action",
     "Axis",
     "Concatenated",

@@ -111,7 +111,9 @@ class Representation:
         name = self._group(axis, action)
         step = self._g(name, "by", by, amount)
         if not step.is_meta and bool((step.abs() > 1 + 1e-6).any()):
-            raise DuetError(f"by counts in g and is at most 1, once through all of {name}; it is {float(step.abs().max()):g}")
+            raise DuetError(
+                f"by counts in g and is at most 1, once through all of {name}; it is {float(step.abs().max()):g}"
+            )
         return self._moved(name, action, step)
 
     def nearest(self, k: int = 5, space: Literal["flat", "content"] = "flat") -> Neighbours:

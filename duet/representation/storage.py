@@ -110,7 +110,9 @@ def load_features(path: str | os.PathLike[str]) -> Stored:
         if flat.ndim != 2 or flat.shape[1] != layout.dim or not flat.is_floating_point():
             raise DuetError(f"features {tuple(flat.shape)} in a layout of {layout.dim}")
         actions = read_actions(header["actions"], tensors, layout.dim)
-        scales = {str(name): Scale(str(u), float(low), float(high)) for name, (u, low, high) in header["scales"].items()}
+        scales = {
+            str(name): Scale(str(u), float(low), float(high)) for name, (u, low, high) in header["scales"].items()
+        }
         return flat, layout, actions, bool(header["relative"]), scales
     except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
         raise DuetError(f"{shown} does not hold a whole representation: {first_line(error)}") from None

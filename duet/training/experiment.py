@@ -350,7 +350,7 @@ def open_data(experiment: Experiment, split: str = "train") -> Images:
 
 
 def data_of(experiment: Experiment) -> dict[str, Any]:
-    """Which images a run takes and how it opens them: arguments of `open_images`, as a model's provenance keeps them."""
+    """Which images a run takes and how: arguments of `open_images`, as a model's provenance keeps them."""
     return {
         "source": experiment.data,
         "image_size": experiment.image_size,

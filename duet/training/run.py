@@ -29,7 +29,6 @@ from ..plugin import home_of
 from .bar import Bar
 from .experiment import (
     Experiment,
-    build_layout,
     build_method,
     build_stack,
     data_of,
@@ -258,7 +257,8 @@ def provenance_of(experiment: Experiment, method: Method) -> dict[str, Any]:
         **({} if weight is None else {"weight of the group loss": f"{weight:g}"}),
         **options,
         "views": f"{experiment.stack}, crops of area {experiment.area[0]:g} to {experiment.area[1]:g}",
-        "epochs": experiment.epochs if not experiment.extended else f"{experiment.epochs}, extended {experiment.extended}",
+        "epochs": experiment.epochs,
+        **({"extended after epochs": ", ".join(map(str, experiment.extended))} if experiment.extended else {}),
         "batch size": experiment.batch_size,
         "optimiser": f"{experiment.optimizer}, lr {experiment.lr:g}, weight decay {experiment.weight_decay:g}",
         "seed": experiment.seed,

@@ -14,7 +14,8 @@ from typing import IO, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ..file import whole_file
+from ..error import DuetError
+from ..file import PARTIAL, whole_file
 
 ROW_GROUP = 4096
 COPY_BYTES = 1 << 20
@@ -24,7 +25,7 @@ Columns = dict[str, NDArray[Any]]
 Units = dict[str, str]
 
 
-class Table(Protocol):
+class RowWriter(Protocol):
     """Takes rows, a batch at a time."""
 
     def write(self, paths: list[str], columns: Columns) -> None:
@@ -33,11 +34,11 @@ class Table(Protocol):
 
 
 @contextmanager
-def open_table(path: Path, units: Units) -> Iterator[Table]:
+def open_table(path: Path, units: Units) -> Iterator[RowWriter]:
     """A parquet or npz file, by its suffix, that appears whole when the rows are written, or not at all."""
     kinds: dict[str, Any] = {".parquet": _Parquet, ".npz": _Npz}
     if path.suffix.lower() not in kinds:
-        raise ValueError(f"{path} should end in .parquet or .npz")
+        raise DuetError(f"{path} should end in .parquet or .npz")
     with whole_file(path) as partial:
         table = kinds[path.suffix.lower()](partial, units)
         try:
@@ -101,7 +102,7 @@ class _Npz:
 
     def __init__(self, path: Path, units: Units) -> None:
         self._path = path
-        self._folder = Path(tempfile.mkdtemp(prefix=".partial-", dir=path.parent))
+        self._folder = Path(tempfile.mkdtemp(prefix=PARTIAL, dir=path.parent))
         self._spools: dict[str, IO[bytes]] = {}
         self._shapes: dict[str, tuple[tuple[int, ...], np.dtype[Any]]] = {}
         self._rows = self._longest = 0

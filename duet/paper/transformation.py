@@ -6,12 +6,14 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from ..groups import GROUPS, Group
+from ..figure import ORANGE, new_figure
+from ..groups import GROUPS
+from ..unit import in_unit
 
 
-def draw_actions(image: Tensor, columns: int = 9) -> Figure:
+def draw_transformations(image: Tensor, columns: int = 9) -> Figure:
     """A row a group, a column a value of g; image (3,H,W) in [0,1]. The untouched image has an orange frame."""
-    figure = Figure(figsize=(1.05 * columns + 1.6, 1.28 * len(GROUPS)), layout="constrained")
+    figure = new_figure(1.05 * columns + 1.6, 1.28 * len(GROUPS))
     axes = figure.subplots(len(GROUPS), columns, squeeze=False)
     for row, group in zip(axes, GROUPS.values(), strict=True):
         g = torch.linspace(0, 1, columns)
@@ -20,15 +22,11 @@ def draw_actions(image: Tensor, columns: int = 9) -> Figure:
             axis.imshow(picture.permute(1, 2, 0).numpy(), interpolation="nearest")
             axis.set_xticks([])
             axis.set_yticks([])
-            axis.set_title(_label(group, float(element)), fontsize=8, pad=2)
+            label = in_unit(float(group.parameter(float(element))), group.unit, digits=0, short=True)
+            axis.set_title(label, fontsize=8, pad=2)
             here = abs(float(element) - group.identity) < 1e-6
             for spine in axis.spines.values():
-                spine.set(color="#e69f00" if here else "#999999", linewidth=2.5 if here else 0.5)
+                spine.set(color=ORANGE if here else "#999999", linewidth=2.5 if here else 0.5)
         row[0].set_ylabel(f"{group.name}\n({group.unit})", fontsize=9, rotation=0, ha="right", va="center")
     figure.supxlabel("g from 0 to 1; above each image its raw parameter", fontsize=9)
     return figure
-
-
-def _label(group: Group, g: float) -> str:
-    value = float(group.parameter(g))
-    return f"{value:.0f}°" if group.unit == "degrees" else f"{value:.3g}"

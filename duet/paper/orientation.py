@@ -9,8 +9,9 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from ..application.orientation import default_threshold, estimate_rotation, rotation_axis
-from ..artifact import Encoder
-from ..groups.group import as_float
+from ..figure import new_figure
+from ..model import Encoder
+from ..pixels import as_float
 
 SHOWN = 12
 BINS = 36
@@ -31,7 +32,7 @@ def draw_orientation(encoder: Encoder, images: Tensor, seed: int = 0) -> Figure:
     after = torch.where(sure.view(-1, 1, 1, 1), group.apply(turned, back), turned)
 
     chosen = torch.linspace(0, len(images) - 1, min(SHOWN, len(images))).long()
-    figure = Figure(figsize=(12, 5), layout="constrained")
+    figure = new_figure(12, 5)
     halves: Any = figure.subfigures(2, 1, height_ratios=[2, 3])
     panels = halves[0].subplots(2, len(chosen), squeeze=False)
     for row, (title, pictures) in zip(panels, (("before", turned), ("after", after)), strict=True):

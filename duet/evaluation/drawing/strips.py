@@ -2,41 +2,40 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
-from numpy.typing import NDArray
 
-from ..evaluation.result import Result
+from ...figure import BLUE, LINES, ORANGE, VERMILION, Array, new_figure
+from ...representation import ACTIONS
+from ...unit import in_unit
+from ..result import Result
 
-Array = NDArray[Any]
 COLUMNS = 13  # as many as stay readable
 GAP = 2  # pixels between images
-# Okabe and Ito's colours, and a line style each, so that nothing rests on colour alone.
-STYLES = {
-    "none": ("no action", "#999999", ":"),
-    "prescribed": ("prescribed", "#0072b2", "--"),
-    "fitted": ("fitted", "#d55e00", "-"),
+# A colour and a line style each, so that nothing rests on colour alone.
+STYLES = {"none": ("no action", "#999999", ":")} | {
+    action.name: (action.name, colour, style)
+    for action, colour, style in zip(ACTIONS, (BLUE, VERMILION), (LINES[1], LINES[0]), strict=True)
 }
 
 
 def draw_strips(result: Result) -> Figure:
     """Each image truly transformed, and decoded under each action, with its error; below, the errors over the sweep."""
     truth = result.arrays["truth"]  # (K, S, C, H, W)
-    actions = [name for name in ("prescribed", "fitted") if f"decoded_{name}" in result.arrays]
+    actions = [action.name for action in ACTIONS if f"decoded_{action.name}" in result.arrays]
     columns = _columns(result)
     count, cells = len(truth), len(columns)
     height = truth.shape[3] / truth.shape[4] * 0.62 * (len(actions) + 1)  # inches a strip
-    figure = Figure(figsize=(0.62 * cells + 2.6, count * (height + 0.12) + 2.6), layout="constrained")
+    figure = new_figure(0.62 * cells + 2.6, count * (height + 0.12) + 2.6)
     axes = figure.subplots(count + 1, 1, height_ratios=[*[height] * count, 1.7], squeeze=False)[:, 0]
     for axis, number in zip(axes, range(count), strict=False):
         rows = {"truth": truth[number], **{STYLES[a][0]: result.arrays[f"decoded_{a}"][number] for a in actions}}
         _draw_strip(axis, rows, columns)
         _frame_identity(axis, result, columns, truth.shape[3:], len(rows))
-    labels = [_label(float(v), result.provenance["unit"]) for v in result.arrays["parameter"][columns]]
+    unit = result.provenance["unit"]
+    labels = [in_unit(float(v), unit, digits=0, short=True) for v in result.arrays["parameter"][columns]]
     axes[0].set_xticks(_centres(truth.shape[4], cells), labels, fontsize=9)
     axes[0].xaxis.tick_top()
     _draw_errors(axes[-1], result)
@@ -87,7 +86,7 @@ def _frame_identity(axis: Axes, result: Result, columns: Array, size: tuple[int,
                 size[1] + 2,
                 rows * (size[0] + GAP),
                 fill=False,
-                edgecolor="#e69f00",
+                edgecolor=ORANGE,
                 linewidth=2,
                 clip_on=False,
             )
@@ -114,10 +113,6 @@ def _columns(result: Result) -> Array:
 
 def _centres(side: int, count: int) -> Array:
     return (side - 1) / 2 + np.arange(count) * (side + GAP)
-
-
-def _label(value: float, unit: str) -> str:
-    return f"{value:.0f}°" if unit == "degrees" else f"{value:.3g}"
 
 
 def _title(result: Result) -> str:

@@ -1,0 +1,77 @@
+"""The command `duet`: one file a command."""
+
+from __future__ import annotations
+
+import logging
+import sys
+
+from ..allocator import keep_freed_memory
+from ..error import DuetError, did_you_mean
+from .command import Command, Parser
+from .demo import Demo
+from .embed import Embed
+from .evaluate import Evaluate
+from .explore import Explore
+from .export import Export
+from .listing import List
+from .orient import Orient
+from .report import Report
+from .train import Train
+
+COMMANDS: tuple[Command, ...] = (
+    *(Train(), Evaluate(), Embed(), Orient(), Export()),
+    *(Report(), Explore(), List(), Demo()),
+)
+CHATTY = ("httpx", "datasets", "fsspec", "urllib3", "huggingface_hub")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command and return its exit code; a user's mistake is one line on standard error and 2."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    try:
+        return _run(arguments)
+    except SystemExit as leaving:  # argparse, which has said why
+        return leaving.code if isinstance(leaving.code, int) else int(bool(leaving.code))
+
+
+def _run(arguments: list[str]) -> int:
+    parser = Parser(prog="duet", description="Image features that keep a transformation's parameter in view.")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=Parser)
+    word = next((argument for argument in arguments if not argument.startswith("-")), "")
+    for command in COMMANDS:
+        # The options of some commands are read from the library's own types: only the chosen one waits for that.
+        command.add_to(commands, chosen=command.name == word)
+    names = {command.name: command.summary for command in COMMANDS}
+    if word and arguments[0] == word and word not in names:
+        parser.exit(2, f"duet: no command {word!r}{did_you_mean(word, names)}; there are {', '.join(names)}\n")
+    from .. import __version__
+
+    parser.add_argument("--version", action="version", version=f"duet {__version__}")
+    args = parser.parse_strictly(arguments)
+    keep_freed_memory()
+    logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
+    for chatty in CHATTY:
+        logging.getLogger(chatty).setLevel(logging.WARNING)
+    try:
+        _prepare(args)
+        return int(args.run(args) or 0)
+    except (DuetError, OSError) as error:
+        if args.traceback:
+            raise
+        print(f"duet: {' '.join(str(error).split())}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("duet: stopped", file=sys.stderr)
+        return 130
+
+
+def _prepare(args: object) -> None:
+    """Import what the user names, and refuse a device that is not there before anything long begins."""
+    from ..plugin import import_plugin
+
+    for name in getattr(args, "plugin", []):
+        import_plugin(name)
+    if getattr(args, "device", "auto") not in ("auto", "cpu"):
+        from ..device import find_device
+
+        find_device(str(getattr(args, "device", "auto")))

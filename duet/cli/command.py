@@ -1,0 +1,105 @@
+"""What a command is: its words, its options, and what it does. What it needs is imported when it runs."""
+
+from __future__ import annotations
+
+import argparse
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any, ClassVar, NoReturn
+
+from .. import __version__
+from ..error import DuetError, nearest
+
+DEVICES = ("auto", "cpu", "cuda", "mps")
+
+
+class Parser(argparse.ArgumentParser):
+    """Mistakes end with one line on standard error and exit code 2."""
+
+    def error(self, message: str) -> NoReturn:
+        """Print the line and leave."""
+        self.exit(2, f"{self.prog}: {message}; see {self.prog} --help\n")
+
+    def parse_strictly(self, arguments: list[str]) -> argparse.Namespace:
+        """Parse; an unknown option is answered with the nearest known one, by its name or by what it is for."""
+        args, unknown = self.parse_known_args(arguments)
+        if unknown:
+            parser: Parser = getattr(args, "parser", self)
+            asked = unknown[0].split("=")[0]
+            if not asked.startswith("-"):
+                parser.exit(2, f"{parser.prog}: {asked} is one word too many; see {parser.prog} --help\n")
+            known = {
+                flag: str(action.help or "")
+                for action in parser._actions
+                for flag in action.option_strings
+                if flag.startswith("--") and action.help != argparse.SUPPRESS
+            }
+            near = nearest(asked, known)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            parser.exit(2, f"{parser.prog}: unknown option {asked}{hint}\n")
+        return args
+
+
+class Command(ABC):
+    """A command of `duet`. Its first words are what it is about: a run, a model, or images."""
+
+    name: ClassVar[str]
+    summary: ClassVar[str]
+    description: ClassVar[str] = ""
+    usage: ClassVar[str | None] = None
+    uses_device: ClassVar[bool] = True
+
+    @abstractmethod
+    def add_arguments(self, parser: argparse.ArgumentParser, chosen: bool) -> None:
+        """Its own options; those that take long to find out only if the command was chosen."""
+
+    @abstractmethod
+    def run(self, args: argparse.Namespace) -> int:
+        """Do it; returns the exit code."""
+
+    def add_to(self, commands: Any, chosen: bool) -> None:
+        """Add the command, its own options and those that all commands have."""
+        parser = commands.add_parser(
+            self.name,
+            help=self.summary,
+            description=self.description or self.summary,
+            usage=self.usage,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+        parser.set_defaults(run=self.run, parser=parser)
+        self.add_arguments(parser, chosen)
+        common = parser.add_argument_group("all commands")
+        if self.uses_device:
+            common.add_argument(
+                "--device", default="auto", metavar="|".join(DEVICES), help="where to compute [%(default)s]"
+            )
+        common.add_argument(
+            "--plugin",
+            action="append",
+            default=[],
+            metavar="MODULE",
+            help="import a module of yours first: groups, methods, evaluations that it registers are then known",
+        )
+        common.add_argument("--version", action="version", version=f"duet {__version__}")
+        common.add_argument("--traceback", action="store_true", help="show where an error comes from")
+
+
+def add_images(parser: argparse.ArgumentParser, model: str) -> None:
+    """What the commands on images have in common."""
+    parser.add_argument("images", nargs="+", metavar="IMAGES", help="image files, or folders with images at any depth")
+    parser.add_argument(
+        "--model", default=model, metavar="NAME|RUN", help="a shipped model, a run, a folder, a Hub id [%(default)s]"
+    )
+    parser.add_argument("--batch-size", type=int, default=256, metavar="N", help="images at a time [%(default)s]")
+
+
+def key_values(given: list[str]) -> dict[str, str]:
+    """Pairs of key=value."""
+    pairs: Mapping[str, str] = {}
+    for text in given:
+        key, sign, value = text.partition("=")
+        if not sign or not key:
+            raise DuetError(f"--option takes key=value, not {text!r}")
+        pairs = {**pairs, key.replace("-", "_"): value}
+    return dict(pairs)

@@ -1,0 +1,42 @@
+"""duet embed"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from ..error import DuetError
+from .command import Command, add_images
+
+MODEL = "digits-rot360"
+
+
+class Embed(Command):
+    """Features of image files."""
+
+    name = "embed"
+    summary = "features of image files, as a table"
+    description = """Write one row for each image that can be read: path, features, and for each group of the model its
+estimated parameter and spread in the group's own unit, in the columns <group> and <group>_spread.
+
+  duet embed photos/ -o photos.parquet
+  duet embed a.jpg b.jpg -o two.npz --model runs/duet-rot360-photos
+
+Files stream through: millions of them need no more memory than a thousand. What cannot be read is named and left
+out."""
+
+    def add_arguments(self, parser: argparse.ArgumentParser, chosen: bool) -> None:
+        """Images, model, and where the table goes."""
+        add_images(parser, MODEL)
+        parser.add_argument("-o", "--out", type=Path, required=True, metavar="FILE", help="out.parquet or out.npz")
+
+    def run(self, args: argparse.Namespace) -> int:
+        """Embed, and say how many."""
+        if args.out.suffix.lower() not in (".parquet", ".npz"):
+            raise DuetError(f"{args.out} should end in .parquet or .npz")
+        from ..application import embed_files
+        from ..model import load
+
+        rows = embed_files(args.images, args.out, load(args.model, args.device), args.batch_size)
+        print(f"{rows} {'image' if rows == 1 else 'images'}: {args.out}")
+        return 0

@@ -1,0 +1,27 @@
+"""duet explore"""
+
+from __future__ import annotations
+
+import argparse
+
+from .command import Command
+
+
+class Explore(Command):
+    """A local page with a slider for g."""
+
+    name = "explore"
+    summary = "open a local page: pick an image, see P(g|x), move g (extra `explore`)"
+
+    def add_arguments(self, parser: argparse.ArgumentParser, chosen: bool) -> None:
+        """The model and how it is served."""
+        parser.add_argument("model", metavar="RUN", help="a run's folder, or a model's name")
+        parser.add_argument("--port", type=int, help="default: the first free one from 7860")
+        parser.add_argument("--no-browser", action="store_true", help="only serve the page")
+
+    def run(self, args: argparse.Namespace) -> int:
+        """Serve until interrupted."""
+        from ..explorer import explore
+
+        explore(args.model, args.port, browser=not args.no_browser, device=args.device)
+        return 0

@@ -1,0 +1,43 @@
+"""duet export"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from ..error import DuetError
+from .command import Command
+
+
+class Export(Command):
+    """A model as one graph."""
+
+    name = "export"
+    summary = "a model as ONNX or torch.export"
+    description = """Write encoder, marginals, recovery and the action T_g as one graph for any number of images, and
+check it against torch on the way.
+
+  duet export runs/duet-rot360-cifar10 -o model.onnx
+  duet export digits-rot360 -o model.pt2
+
+Inputs: images (B, C, H, W) float in [0, 1]; g (B,). Outputs: features, content, acted (T_g of the features on the
+first axis), and for each group marginal_<group>, g_<group> and spread_<group>. A model of differences takes `by` in
+place of g and gives `shifted` in place of acted; one without a table takes images and gives features."""
+
+    def add_arguments(self, parser: argparse.ArgumentParser, chosen: bool) -> None:
+        """The model and the file."""
+        parser.add_argument("model", metavar="RUN|NAME", help="a run, a folder, a shipped model, a Hub id")
+        parser.add_argument("-o", "--out", type=Path, required=True, metavar="FILE", help="model.onnx or model.pt2")
+        parser.add_argument("--format", choices=("onnx", "pt2"), help="default: as the file's name ends")
+
+    def run(self, args: argparse.Namespace) -> int:
+        """Export, and say how far it is from torch."""
+        kind = args.format or args.out.suffix.lower().removeprefix(".")
+        if kind not in ("onnx", "pt2"):
+            raise DuetError(f"{args.out} should end in .onnx or .pt2; or say --format onnx or --format pt2")
+        from ..model import load
+        from ..model.export import export
+
+        difference = export(load(args.model, args.device), args.out, kind)
+        print(f"{args.out}: at most {difference:.1g} from torch")
+        return 0

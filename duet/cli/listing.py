@@ -1,0 +1,99 @@
+"""duet list"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+
+from .command import Command
+
+
+class List(Command):
+    """What there is, each thing in its own words."""
+
+    name = "list"
+    summary = "what there is: groups, models, data, presets, methods, evaluations"
+    description = """List what can be named on the command line; with --plugin also what your module registers.
+
+  duet list groups
+  duet list evaluations --plugin mypkg.module"""
+    uses_device = False
+
+    def add_arguments(self, parser: argparse.ArgumentParser, chosen: bool) -> None:
+        """Which kind of thing."""
+        parser.add_argument("kind", choices=tuple(KINDS), help="what to list")
+
+    def run(self, args: argparse.Namespace) -> int:
+        """Print a line a thing."""
+        rows = KINDS[args.kind]()
+        width = max((len(name) for name in rows), default=0)
+        for name, meaning in rows.items():
+            print(f"{name:<{width}}  {meaning}".rstrip())
+        return 0
+
+
+def _groups() -> dict[str, str]:
+    from ..groups import GROUPS
+
+    rows = {}
+    for name, group in GROUPS.items():
+        low, high = (group.write(float(group.parameter(end)), 0) for end in (0.0, 1.0))
+        kind = f"{len(group.elements)} elements" if group.elements else "circle" if group.cyclic else "interval"
+        rows[name] = f"{group.title or name}: {low} to {high}, {kind}"
+    return rows
+
+
+def _models() -> dict[str, str]:
+    from ..model import load
+    from ..model.hub import shipped_models
+
+    return {name: repr(load(name, "cpu")) for name in shipped_models()}
+
+
+def _data() -> dict[str, str]:
+    from ..data import EMBEDDED, known_names
+    from ..data.named import HUB
+
+    rows = {}
+    for name in known_names():
+        hub = f"on the Hub as {HUB[name].id}" if name in HUB else ""
+        rows[name] = "comes with the package" if name == EMBEDDED else hub or "under $DUET_DATA"
+    return rows
+
+
+def _presets() -> dict[str, str]:
+    from ..training.experiment import presets
+
+    return presets()
+
+
+def _methods() -> dict[str, str]:
+    from dataclasses import fields
+
+    from ..methods import METHODS
+
+    rows = {}
+    for name, method in METHODS.items():
+        options = ", ".join(f"{entry.name}={entry.default}" for entry in fields(method.Options))
+        rows[name] = f"{method.title}{f' ({options})' if options else ''}"
+    return rows
+
+
+def _evaluations() -> dict[str, str]:
+    from .. import paper  # noqa: F401 - its evaluations register themselves
+    from ..evaluation import EVALUATIONS
+
+    return {
+        name: f"{evaluation.question or evaluation.title}{' (only when named)' if evaluation.on_request else ''}"
+        for name, evaluation in EVALUATIONS.items()
+    }
+
+
+KINDS: dict[str, Callable[[], dict[str, str]]] = {
+    "groups": _groups,
+    "models": _models,
+    "data": _data,
+    "presets": _presets,
+    "methods": _methods,
+    "evaluations": _evaluations,
+}

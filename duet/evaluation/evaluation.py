@@ -1,0 +1,124 @@
+"""What an evaluation is: its question, what it measures, and all that is ever shown of it."""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, TypeVar
+
+from ..error import DuetError
+from .result import Result
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from .context import Context
+
+
+class Inapplicable(DuetError):
+    """This evaluation cannot be done on this subject or on these images; the message says why."""
+
+
+class Measure(NamedTuple):
+    """A number for the top of a page: its value as text and as number, and what it should be seen beside."""
+
+    label: str
+    text: str
+    value: float
+    beside: str
+    higher: bool  # is better
+    unit: str = ""
+
+
+class Evaluation(ABC):
+    """One question to an encoder, and everything that is shown of its answer.
+
+    An evaluation of your own sets `name`, `title` and `question` and implements `measure`; register it with
+    `register_evaluation`. All other parts have defaults.
+    """
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    question: ClassVar[str] = ""
+    per_group: ClassVar[bool] = True
+    """Whether a group takes part in it: then it is done for every group of the subject, else once."""
+    on_request: ClassVar[bool] = False
+    """Whether it is done only when it is named."""
+    order: ClassVar[int] = 100
+    """Where it stands among the others when they are done and shown, the lowest first."""
+    shown: ClassVar[tuple[str, ...]] = ("*",)
+    """The scalars that matter most, in order; * stands for anything."""
+    words: ClassVar[Mapping[str, str]] = {}
+    """Parts of the names of its scalars in plain words."""
+    captions: ClassVar[Mapping[str, str]] = {}
+    """What is to be seen in its figures, by name."""
+
+    @abstractmethod
+    def measure(self, context: Context) -> Result:
+        """The answer; what it was measured on is added to its provenance. Inapplicable where there is none."""
+
+    def headlines(self, result: Result) -> list[str]:
+        """The names of the scalars that matter most, in order."""
+        found = [[key for key in result.scalars if fnmatchcase(key, pattern)] for pattern in self.shown]
+        return list(dict.fromkeys(key for keys in found for key in keys))
+
+    def summary(self, result: Result) -> dict[str, str]:
+        """The few scalars that a table of several encoders shows, each in words."""
+        return {key: self.label(key) for key in self.headlines(result)}
+
+    def measures(self, result: Result) -> list[Measure]:
+        """Numbers for the top of a page."""
+        return []
+
+    def figures(self, result: Result) -> dict[str, Figure]:
+        """Its pictures by name, drawn from the result alone; one that cannot be drawn is left out."""
+        return {}
+
+    def sentence(self, result: Result) -> str:
+        """What the result says, for somebody who has not read the paper."""
+        return ""
+
+    def label(self, key: str) -> str:
+        """A scalar's name in words: the parts that `words` knows, between commas."""
+        phrases: list[list[str]] = [[]]
+        rest = key
+        while rest:
+            known = [part for part in self.words if rest == part or rest.startswith((f"{part}_", f"{part}/"))]
+            part = max(known, key=len) if known else re.split(r"[_/]", rest, maxsplit=1)[0]
+            if known:
+                phrases += [[self.words[part]], []]
+            else:
+                phrases[-1].append(part)
+            rest = rest[len(part) :].lstrip("_/")
+        return ", ".join(" ".join(phrase) for phrase in phrases if phrase)
+
+
+EVALUATIONS: dict[str, Evaluation] = {}
+"""Every registered evaluation, by name, in the order in which they are done and shown."""
+
+E = TypeVar("E", bound="Evaluation | type[Evaluation]")
+
+
+def register_evaluation(evaluation: E) -> E:
+    """Make an evaluation known, an object or its class: the suite, the report and the demo then go through it."""
+    made = evaluation() if isinstance(evaluation, type) else evaluation
+    if not isinstance(made, Evaluation):
+        raise TypeError("register_evaluation takes an Evaluation")
+    name = getattr(made, "name", "")
+    if not re.fullmatch(r"[A-Za-z0-9_]+", name):
+        raise DuetError(f"{type(made).__name__} needs a name of letters, digits and _; it is {name!r}")
+    if name in EVALUATIONS:
+        raise DuetError(f"an evaluation named {name!r} is registered already; give yours another name")
+    if not getattr(made, "title", ""):
+        type(made).title = name.replace("_", " ")
+    known = sorted([*EVALUATIONS.values(), made], key=lambda one: one.order)  # stable: equals as they came
+    EVALUATIONS.clear()
+    EVALUATIONS.update({one.name: one for one in known})
+    return evaluation
+
+
+def evaluation_of(name: str) -> Evaluation | None:
+    """The evaluation of a result's name, NAME or NAME-GROUP; None for a stranger's."""
+    return EVALUATIONS.get(name.partition("-")[0])

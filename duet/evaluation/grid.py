@@ -1,0 +1,34 @@
+"""Which elements an evaluation goes through."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from ..groups import Group
+
+
+def sweep_elements(group: Group, n: int) -> Tensor:
+    """All elements of a finite group; n of a continuous one, evenly over what training draws: (n,)."""
+    if group.elements is not None:
+        return torch.tensor(sorted(group.elements))
+    return group.domain.grid(n) if group.cyclic else torch.linspace(*group.drawn_range(), n)
+
+
+def elements_through_identity(group: Group, n: int) -> Tensor:
+    """The same, so that on the circle the untouched image is among them; on the interval n + 1, from end to end."""
+    if group.elements is not None:
+        return torch.tensor(sorted(group.elements))
+    if group.cyclic:
+        return (group.identity + group.domain.grid(n)).remainder(1).sort().values
+    low, high = group.drawn_range()
+    return torch.linspace(round(low, 2), round(high, 2), n + 1)
+
+
+def elements_and_between(group: Group, n: int) -> tuple[Tensor, Tensor]:
+    """A grid that also goes between the elements of a finite group, and the places of true elements in it: (m,), (k,)."""
+    g = sweep_elements(group, n)
+    if group.elements is None:
+        return g, torch.arange(len(g))
+    whole = torch.unique(torch.cat([group.domain.grid(n), g]))
+    return whole, torch.searchsorted(whole, g)

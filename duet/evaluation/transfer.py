@@ -1,0 +1,50 @@
+"""The features on other sets of images than their own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import PurePath
+from typing import Any
+
+from ..data import open_images
+from .classification import WORDS, classify
+from .context import Context
+from .evaluation import Evaluation, Inapplicable, register_evaluation
+from .result import Result
+
+
+@register_evaluation
+class Transfer(Evaluation):
+    """The same over other sets of images, those that the context names: scalars `NAME/logistic` and so on."""
+
+    name = "transfer"
+    order = 80
+    title = "Transfer"
+    question = "How good are the features on other sets of images?"
+    per_group = False
+    on_request = True
+    shown = ("*/logistic", "*/chance", "*")
+    words = WORDS
+
+    def measure(self, context: Context) -> Result:
+        """Classification on every set that is named."""
+        if not context.transfer:
+            raise Inapplicable("name the sets of images with --transfer")
+        return transfer(context, context.transfer)
+
+
+def transfer(context: Context, names: Sequence[str], **options: Any) -> Result:
+    """Classification on other sets of images; `options` go to `open_images`."""
+    scalars: dict[str, float] = {}
+    sets = {}
+    options = {"image_size": context.test.shape[1], "channels": context.test.channels, **options}
+    for name in names:
+        train, test = (open_images(name, split, **options) for split in ("train", "test"))
+        # No head: it was trained for the classes of another set.
+        other = replace(context, train=train, test=test, _cache={})
+        found = classify(other)
+        short = PurePath(name).name
+        scalars |= {f"{short}/{key}": value for key, value in found.scalars.items()}
+        sets[short] = {**other.provenance(), **found.provenance}
+    return Result("transfer", scalars, {}, {"sets": sets})

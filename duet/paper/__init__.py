@@ -1,0 +1,5 @@
+"""What the paper measures and shows beyond the evaluations of one encoder: costs, and the demo."""
+
+from .cost import Cost
+
+__all__ = ["Cost"]
