@@ -3,6 +3,18 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+READY_DEV := $(VENV)/.ready-dev
+TORCH := torch==2.13.0
+LOCKING := .lock-venv
+
+# $(call install,environment,what): pip's warnings stay in a file, which is shown when pip fails.
+# Python compiles what is imported by itself, which is a small part of what is installed.
+install = $(1)/bin/python -m pip install --quiet --no-compile --disable-pip-version-check $(2) 2> $(1)/pip.log || \
+  { cat $(1)/pip.log >&2; exit 1; }
+
+# $(call freeze,environment,purpose): what is installed there, but pip and duet themselves.
+freeze = { echo "\# Exact versions $(2): renew with make lock."; \
+  $(1)/bin/python -m pip freeze --all --exclude pip --exclude-editable | sed -E 's/^(torch==[0-9.]+)\+.*/\1/'; }
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test lint bench docs lock clean
@@ -14,41 +26,46 @@ $(READY): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "duet's locked environment needs Python 3.11 or newer; give one with: make PYTHON=python3.12" >&2; exit 2; }
 	@test -x $(BIN)/python || { echo "Making $(VENV)"; $(PYTHON) -m venv $(VENV); }
-	@echo "Installing the locked dependencies (a few minutes the first time)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
+	@echo "Installing what duet needs to run, in locked versions (about a minute the first time)"
+	@$(call install,$(VENV),-r requirements.lock)
+	@$(call install,$(VENV),--no-deps --no-build-isolation --editable .)
 	@touch $@
 
-setup: $(READY)  ## make the virtual environment in .venv
+$(READY_DEV): requirements-dev.lock $(READY)
+	@echo "Adding what developing needs, in locked versions (about a minute the first time)"
+	@$(call install,$(VENV),-r requirements-dev.lock)
+	@touch $@
+
+setup: $(READY_DEV)  ## make the development environment in .venv
 
 demo: $(READY)  ## train DUET and SimCLR on digits, measure both, draw what was learned
 	@$(BIN)/duet demo
 
-test: $(READY)  ## run the tests
+test: $(READY_DEV)  ## run the tests
 	@$(BIN)/python -m pytest
 
-lint: $(READY)  ## ruff and mypy
+lint: $(READY_DEV)  ## ruff and mypy
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 
-bench: $(READY)  ## measure the speed, side by side with Kornia
+bench: $(READY_DEV)  ## measure the speed, side by side with Kornia
 	@$(BIN)/python benchmarks/views.py
 	@$(BIN)/python benchmarks/feature.py
 	@$(BIN)/python benchmarks/training.py
 
-docs: $(READY)  ## build the guide and the API reference into docs/_build
+docs: $(READY_DEV)  ## build the guide and the API reference into docs/_build
 	@$(BIN)/sphinx-build --fail-on-warning --quiet docs docs/_build
 	@echo "docs/_build/index.html"
 
-lock:  ## renew requirements.lock from pyproject.toml
-	@$(PYTHON) -m venv .lock-venv
-	@.lock-venv/bin/python -m pip install --quiet --upgrade pip
-	@.lock-venv/bin/python -m pip install --quiet torch==2.13.0 -e '.[dev]'
-	@{ echo "# Exact versions for the development environment: renew with make lock."; \
-	   .lock-venv/bin/python -m pip freeze --exclude-editable | sed -E 's/^(torch==[0-9.]+)\+.*/\1/'; } > requirements.lock.new
-	@mv requirements.lock.new requirements.lock
-	@rm -rf .lock-venv
+lock:  ## renew both locks from pyproject.toml
+	@rm -rf $(LOCKING) && $(PYTHON) -m venv $(LOCKING)/dev && $(PYTHON) -m venv $(LOCKING)/run
+	@$(call install,$(LOCKING)/dev,$(TORCH) --editable '.[dev]')
+	@$(call freeze,$(LOCKING)/dev,for developing) > $(LOCKING)/requirements-dev.lock
+	@$(call install,$(LOCKING)/run,--constraint $(LOCKING)/requirements-dev.lock $(TORCH) --editable .)
+	@$(call freeze,$(LOCKING)/run,for running duet) > $(LOCKING)/requirements.lock
+	@mv $(LOCKING)/requirements-dev.lock $(LOCKING)/requirements.lock .
+	@rm -rf $(LOCKING)
 
 clean:  ## remove the environment and caches
-	rm -rf $(VENV) .lock-venv .pytest_cache .mypy_cache .ruff_cache .hypothesis build *.egg-info
+	rm -rf $(VENV) $(LOCKING) .pytest_cache .mypy_cache .ruff_cache .hypothesis build *.egg-info
