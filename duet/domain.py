@@ -54,7 +54,7 @@ class Domain(ABC):
 
     @abstractmethod
     def mean(self, masses: Tensor, centres: Tensor) -> Tensor:
-        """The expectation of masses at `centres`; on the circle the barycentre's angle: (..., bins), (bins,) -> (...)."""
+        """The expectation of masses at `centres`, on circles the barycentre's angle: (..., bins), (bins,) -> (...)."""
 
     @abstractmethod
     def correlate(self, p: Tensor, q: Tensor) -> Tensor:

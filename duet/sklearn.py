@@ -66,7 +66,7 @@ class DuetTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """Features of the images: (n, H, W[, C]), (n, H*W[*C]) or n paths -> (n, features) float32."""
         check_is_fitted(self)
         if are_paths(X):
-            return self._chosen(self.encoder_.embed([*X], batch_size=self.batch_size))
+            return self._chosen(self.encoder_.embed(np.asarray(X).tolist(), batch_size=self.batch_size))
         known = hasattr(self, "image_shape_")
         rows, shape = self._rows(X, reset=not known)  # fitted to paths: what a row is, this call shows
         images = self._images(rows, shape or (self.image_shape_ if known else self._shape_of_rows(rows.shape[1])))

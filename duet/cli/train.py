@@ -74,7 +74,8 @@ take module:Name, a thing of your own."""
 
     def run(self, args: argparse.Namespace) -> int:
         """Train, resume, or show the configuration."""
-        from ..training.experiment import Experiment, adopt, from_dict, from_file, merge, preset, read_yaml
+        from ..training.adoption import adopt
+        from ..training.experiment import Experiment, from_dict, from_file, merge, preset, read_yaml
 
         options = {"track": args.track, "checkpoint_every": args.checkpoint_every, "device": args.device}
         given = {name: getattr(args, name) for names in SECTIONS.values() for name in names}

@@ -26,7 +26,7 @@ def elements_through_identity(group: Group, n: int) -> Tensor:
 
 
 def elements_and_between(group: Group, n: int) -> tuple[Tensor, Tensor]:
-    """A grid that also goes between the elements of a finite group, and the places of true elements in it: (m,), (k,)."""
+    """A grid that also goes between a finite group's elements, and the places of true elements in it: (m,), (k,)."""
     g = sweep_elements(group, n)
     if group.elements is None:
         return g, torch.arange(len(g))

@@ -74,7 +74,7 @@ class Outsider:
     groups: Mapping[str, Group]
     head: OnlineHead | None = None
     relative: bool = False
-    device: torch.device = torch.device("cpu")
+    device: torch.device = field(default_factory=lambda: torch.device("cpu"))
     description: Mapping[str, Any] = field(default_factory=dict)
     digest: str | None = None
 

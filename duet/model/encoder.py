@@ -1,4 +1,4 @@
-"""A trained model: a backbone, the layout of its features, its groups and actions. It knows nothing of how it was made."""
+"""A trained model: a backbone, the layout of its features, its groups and actions; not how it was configured."""
 
 from __future__ import annotations
 

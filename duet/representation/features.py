@@ -117,7 +117,7 @@ class Representation:
         return self._moved(name, action, step)
 
     def nearest(self, k: int = 5, space: Literal["flat", "content"] = "flat") -> Neighbours:
-        """The k images of this batch that lie nearest to each, itself aside, by the cosine of all features or content."""
+        """The k images of this batch that lie nearest to each, by the cosine of all features or of the content."""
         if space not in ("flat", "content"):
             raise DuetError(f"neighbours are sought by 'flat' or 'content', not {space!r}")
         if not 0 < k < len(self):

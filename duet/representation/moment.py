@@ -7,7 +7,7 @@ from torch import Tensor
 
 
 def standard_scale(mean: Tensor, deviation: Tensor) -> Tensor:
-    """What to divide by: the deviation, or 1 where a feature does not vary and has nothing but rounding: (D,) -> (D,)."""
+    """What to divide by: the deviation, or 1 where a feature has nothing but rounding: (D,), (D,) -> (D,)."""
     varies = deviation > 1e-6 * (mean.abs() + deviation.max())
     return torch.where(varies, deviation, torch.ones_like(deviation))
 

@@ -1,4 +1,4 @@
-"""Training: the configuration of a run, one LightningModule for every method, a run that can be stopped at any moment."""
+"""Training: the configuration of a run, one LightningModule for every method, a run that can be stopped."""
 
 from __future__ import annotations
 

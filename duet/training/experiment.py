@@ -30,8 +30,7 @@ STRATEGIES = ("auto", "ddp", "ddp_find_unused_parameters_true", "ddp_find_unused
 
 def option(default: Any, meaning: str) -> Any:
     """A field with its default and the sentence that `--help` shows."""
-    made: dict[str, Any] = {"default_factory": type(default)} if isinstance(default, dict) else {"default": default}
-    return field(**made, metadata={"help": meaning})
+    return field(default=default, metadata={"help": meaning})
 
 
 @dataclass(frozen=True)
@@ -54,7 +53,9 @@ class Experiment:
     )
     contrast: str = option("nt_xent", "the objective between the content of two views")
     temperature: float = option(0.1, "of the contrast")
-    options: dict[str, Any] = option({}, "the method's own settings, as --option key=value")
+    options: dict[str, Any] = field(
+        default_factory=dict, metadata={"help": "the method's own settings, as --option key=value"}
+    )
 
     stack: Literal["rrc", "full"] = option("rrc", "augmentations: a crop and the group, or the full SimCLR stack")
     area: tuple[float, float] = option((0.2, 1.0), "smallest and largest area of a crop")
