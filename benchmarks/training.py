@@ -20,10 +20,10 @@ import torch
 from measure import write
 
 from duet.allocator import keep_freed_memory
-from duet.evaluation.measuring import medians, peak_bytes, times
-from duet.experiment import Experiment, build_method, build_optimizer, build_stack
+from duet.paper.timing import medians, peak_bytes, times
+from duet.training.experiment import Experiment, build_method, build_optimizer, build_stack
 from duet.methods import Represented
-from duet.pretraining import Pretraining, step_seed
+from duet.training import Pretraining, step_seed
 
 PAPER_ESSL = 2.01  # ESSL over DUET for four rotations, as the paper reports
 

@@ -12,7 +12,7 @@ import kornia.augmentation as K
 import torch
 from measure import write
 
-from duet.evaluation.measuring import medians, peak_bytes, times
+from duet.paper.timing import medians, peak_bytes, times
 from duet.groups import Stack
 
 

@@ -3,16 +3,18 @@
 import pytest
 import torch
 
-from duet.artifact import Encoder
-from duet.experiment import build_method, from_dict, preset
+from duet import Experiment
 from duet.groups import GROUPS
-from duet.networks.encoder import wrap
+from duet.model import Encoder
+from duet.networks import wrap
 from duet.representation import Axis, FittedAction, Table, VonMises
+from duet.training.experiment import build_method
+from duet.training.run import provenance_of
 
 
 def random_encoder(size=28, seed=0, **changes):
     """An encoder as training would leave it, with random weights."""
-    experiment = from_dict({**preset("demo"), "encoder": "tiny", "projector": [16], **changes})
+    experiment = Experiment.preset("demo", **{"encoder": "tiny", "projector": [16], **changes})
     torch.manual_seed(seed)
     method = build_method(experiment)
     for module in method.backbone.modules():
@@ -21,11 +23,19 @@ def random_encoder(size=28, seed=0, **changes):
             module.running_var.uniform_(0.5, 1.5)
     z = torch.randn(64, method.backbone.dim)
     actions = {
-        name: FittedAction.fit(z, z, torch.rand(64), GROUPS[name].cyclic, order=1, elements=GROUPS[name].elements)
+        name: FittedAction.fit(z, z, torch.rand(64), GROUPS[name].domain, order=1, elements=GROUPS[name].elements)
         for name in experiment.group
     }
-    sides = (size, size) if isinstance(size, int) else size
-    return Encoder(method.backbone, method.layout, experiment, sides, None, actions, ("a", "b"))
+    return Encoder(
+        method.backbone,
+        method.layout,
+        experiment.groups,
+        getattr(method, "reference", "absolute"),
+        actions,
+        size,
+        ("a", "b"),
+        provenance=provenance_of(experiment, method),
+    )
 
 
 class Compass(torch.nn.Module):
@@ -47,11 +57,10 @@ class Compass(torch.nn.Module):
         return (logits * sure).repeat(1, 2)
 
 
-def make_compass(size=28, group="rot360", **changes):
+def make_compass(size=28, group="rot360", reference="absolute"):
     axis = Axis(group, 8, VonMises(0.2))
-    experiment = from_dict({**preset("demo"), "group": [group], **changes})
     backbone = wrap(Compass(axis), channels=1, width=16).eval()
-    return Encoder(backbone, Table(2, axis), experiment, (size, size))
+    return Encoder(backbone, Table(2, axis), [group], reference, image_size=size)
 
 
 @pytest.fixture
@@ -72,7 +81,6 @@ def model_folder(tmp_path):
 
     def save(**changes):
         folder = tmp_path / f"model-{len(list(tmp_path.glob('model-*')))}"
-        random_encoder(**changes).save_pretrained(folder)
-        return folder
+        return random_encoder(**changes).save(folder)
 
     return save

@@ -14,8 +14,8 @@ from PIL import Image
 from duet import GROUPS
 from duet.cli import main
 from duet.evaluation import SIZES
-from duet.experiment import from_dict, preset
-from duet.pretraining import pretrain
+from duet.training.experiment import from_dict, preset
+from duet.training import pretrain
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs" / "guide").glob("*.md"))]
@@ -35,7 +35,7 @@ HEAVY = re.compile(r"--devices|--nodes|torchrun|srun")
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
     values = {"epochs": 1, "subset": 64, "batch_size": 32, "encoder": "tiny", "projector": [16, 8], "action_pairs": 100}
-    return pretrain(from_dict({**preset("demo"), **values}), tmp_path_factory.mktemp("docs") / "run", quiet=True)
+    return train(from_dict({**preset("demo"), **values}), tmp_path_factory.mktemp("docs") / "run", quiet=True)
 
 
 @pytest.fixture

@@ -7,10 +7,10 @@ import pytest
 import torch
 
 import duet
-from duet.artifact import load_decoder
+from duet.model import load_decoder
 from duet.data import open_images
 from duet.evaluation import evaluate, flatten
-from duet.hub import MODELS, shipped_models
+from duet.model.hub import MODELS, shipped_models
 
 CARD = (MODELS / "digits-rot360" / "README.md").read_text()
 ROWS = {

@@ -87,7 +87,7 @@ def test_imports_go_downward(path):
         ("methods/duet.py", "duet.methods.simclr"),
         ("experiment.py", "lightning"),
         ("data/sources.py", "torchvision.transforms"),
-        ("artifact.py", "duet.pretraining"),
+        ("artifact.py", "duet.training"),
     ],
 )
 def test_the_import_check_can_fail(room, name):

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from duet.actions import fit_action
+from duet.model.fitting import fit_action
 from duet.evaluation import as_subject, map_equivariance
 from duet.evaluation.equivariance import (
     diagonal_contrast,

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from duet.artifact import Encoder
+from duet.model import Encoder
 from duet.evaluation import as_subject
 from duet.evaluation.generation import (
     Training,
@@ -16,7 +16,7 @@ from duet.evaluation.generation import (
     squared_errors,
     train_decoder,
 )
-from duet.experiment import Experiment, build_layout
+from duet.training.experiment import Experiment, build_layout
 from duet.groups import GROUPS, Scale
 from duet.networks import build_backbone
 from duet.networks.decoder import Decoder

@@ -9,7 +9,7 @@ from torch import nn
 from duet import Encoder
 from duet.evaluation import Context, Sizes, as_subject, load_subject
 from duet.evaluation.context import _drawn_range
-from duet.experiment import Experiment, build_layout
+from duet.training.experiment import Experiment, build_layout
 from duet.groups import GROUPS, find_group
 from duet.networks import build_backbone
 from duet.representation import Flat

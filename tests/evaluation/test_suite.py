@@ -153,7 +153,7 @@ def test_flat_names_join_result_and_scalar():
 
 
 def test_a_run_on_disk_is_evaluated_in_its_folder(tmp_path):
-    from duet.artifact import save
+    from duet.model import save
 
     from .test_subject import trained
 
@@ -168,7 +168,7 @@ def test_a_run_on_disk_is_evaluated_in_its_folder(tmp_path):
 
 
 def test_what_is_not_the_runs_own_replaces_nothing(tmp_path, monkeypatch):
-    from duet.artifact import save
+    from duet.model import save
 
     from .test_subject import trained
 

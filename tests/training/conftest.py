@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from duet.experiment import from_dict, preset
+from duet.training.experiment import from_dict, preset
 
 TINY = {"epochs": 3, "subset": 160, "batch_size": 32, "projector": [32, 16], "action_pairs": 200, "encoder": "small"}
 FLAGS = [

@@ -6,7 +6,7 @@ import torch
 import duet
 from duet import GROUPS
 from duet.data import MemoryImages, open_images
-from duet.pretraining import pretrain
+from duet.training import pretrain
 
 ROTATION = GROUPS["rot360"]
 
@@ -45,7 +45,7 @@ def test_the_relative_reference_recovers_differences_twice_as_well_without_an_up
             action_pairs=0,
         )
         images = MemoryImages("turned digits", "train", pixels, labels)
-        run = pretrain(experiment, tmp_path / reference, images=images, quiet=True)
+        run = train(experiment, tmp_path / reference, images=images, quiet=True)
         errors[reference] = error_of_differences(duet.load(run), held_out)
     assert errors["relative"] < 15
     assert errors["absolute"] > 2 * errors["relative"]

@@ -7,8 +7,8 @@ import torch
 from safetensors.torch import save_file
 
 import duet
-from duet.artifact import Encoder, load, save
-from duet.experiment import Experiment, build_layout
+from duet.model import Encoder, load
+from duet.training.experiment import Experiment, build_layout
 from duet.networks import OnlineHead, build_backbone, wrap
 from duet.representation import FittedAction
 

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from duet.checkpoint import as_tensor_like, read_checkpoint, write_checkpoint
+from duet.model.checkpoint import as_tensor_like, read_checkpoint, write_checkpoint
 
 plain = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**60), 2**60) | st.floats(allow_nan=False) | st.text(max_size=5),

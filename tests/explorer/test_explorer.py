@@ -10,10 +10,10 @@ import pytest
 import torch
 from PIL import Image
 
-from duet.actions import fit_action
-from duet.artifact import Encoder, save, save_decoder
+from duet.model.fitting import fit_action
+from duet.model import Encoder, save, save_decoder
 from duet.cli import main
-from duet.experiment import Experiment, build_layout
+from duet.training.experiment import Experiment, build_layout
 from duet.explorer import drawing, model
 from duet.explorer.model import drop, in_unit, move, neighbours, open_explorer, pick, read, slider, start
 from duet.groups import GROUPS

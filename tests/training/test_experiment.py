@@ -7,7 +7,7 @@ import torch
 import yaml
 
 from duet.cli import SECTIONS
-from duet.experiment import (
+from duet.training.experiment import (
     Experiment,
     build_layout,
     build_method,

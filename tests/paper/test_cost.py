@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from duet.evaluation import Inapplicable, evaluate, measure_cost
-from duet.evaluation.cost import training_step
-from duet.evaluation.measuring import medians, peak_bytes, times
+from duet.paper.cost import training_step
+from duet.paper.timing import medians, peak_bytes, times
 from duet.evaluation.suite import open_context
 
 from ..conftest import random_encoder

@@ -13,7 +13,7 @@ from PIL import Image
 
 import duet
 from duet.methods import Duet
-from duet.pretraining import Diverged, learning_rate, pretrain, resume, step_seed
+from duet.training import Diverged, learning_rate, pretrain, resume, step_seed
 
 from .conftest import FLAGS
 
@@ -34,7 +34,7 @@ def _one_thread():
 
 @pytest.mark.parametrize("method", ["duet", "simclr", "essl"])
 def test_a_run_leaves_its_files_and_loads(tmp_path, tiny, method):
-    run = pretrain(tiny(method=method, epochs=1), tmp_path / "run", quiet=True)
+    run = train(tiny(method=method, epochs=1), tmp_path / "run", quiet=True)
     assert all((run / name).exists() for name in FILES)
     assert not list(run.rglob("*.partial"))
     encoder = duet.load(run)
@@ -54,9 +54,9 @@ def test_a_run_leaves_its_files_and_loads(tmp_path, tiny, method):
 
 
 def test_the_same_experiment_gives_the_same_files(tmp_path, tiny):
-    first, second = (pretrain(tiny(), tmp_path / name, quiet=True) for name in ("a", "b"))
+    first, second = (train(tiny(), tmp_path / name, quiet=True) for name in ("a", "b"))
     assert contents(first) == contents(second)
-    other = pretrain(tiny(seed=1), tmp_path / "c", quiet=True)
+    other = train(tiny(seed=1), tmp_path / "c", quiet=True)
     assert contents(first)["model/model.safetensors"] != contents(other)["model/model.safetensors"]
 
 
@@ -73,7 +73,7 @@ class Killed(BaseException):
 )
 def test_a_run_cut_short_ends_with_the_same_files(tmp_path, tiny, monkeypatch, every, at, changes):
     """Cut between two steps, in this process: batches, optimiser, schedule and metrics all go on."""
-    whole = pretrain(tiny(**changes), tmp_path / "whole", quiet=True, checkpoint_every=every)
+    whole = train(tiny(**changes), tmp_path / "whole", quiet=True, checkpoint_every=every)
     real, count = Duet.draw_views, [0]
 
     def draw_views(self, *arguments):
@@ -85,7 +85,7 @@ def test_a_run_cut_short_ends_with_the_same_files(tmp_path, tiny, monkeypatch, e
     with monkeypatch.context() as patched:
         patched.setattr(Duet, "draw_views", draw_views)
         with pytest.raises(Killed):
-            pretrain(tiny(**changes), tmp_path / "cut", quiet=True, checkpoint_every=every)
+            train(tiny(**changes), tmp_path / "cut", quiet=True, checkpoint_every=every)
     assert (tmp_path / "cut" / "checkpoints" / "last.safetensors").exists() == (every is not None and at > every)
     assert resume(tmp_path / "cut", quiet=True, checkpoint_every=every)
     assert contents(tmp_path / "cut") == contents(whole)
@@ -94,9 +94,9 @@ def test_a_run_cut_short_ends_with_the_same_files(tmp_path, tiny, monkeypatch, e
 
 def test_a_run_is_not_resumed_on_other_images_or_as_another_model(tmp_path, tiny, monkeypatch):
     with monkeypatch.context() as patched:
-        patched.setattr("duet.pretraining.run.save", lambda *_: (_ for _ in ()).throw(Killed))
+        patched.setattr("duet.training.run.save", lambda *_: (_ for _ in ()).throw(Killed))
         with pytest.raises(Killed):
-            pretrain(tiny(epochs=1), tmp_path / "run", quiet=True)
+            train(tiny(epochs=1), tmp_path / "run", quiet=True)
     config = (tmp_path / "run" / "config.yaml").read_text()
     for old, new, line in (
         ("subset: 160", "subset: 192", "began with 160 images of 10 classes, and now there are 192 of 10"),
@@ -159,8 +159,8 @@ def test_a_nan_stops_the_run_and_names_the_term(tmp_path, tiny, monkeypatch):
 
     monkeypatch.setattr(Duet, "terms", terms)
     with pytest.raises(Diverged, match="the group term became nan at step 7; the last good checkpoint is"):
-        pretrain(tiny(), tmp_path / "run", quiet=True, checkpoint_every=5)
-    from duet.checkpoint import read_checkpoint
+        train(tiny(), tmp_path / "run", quiet=True, checkpoint_every=5)
+    from duet.model.checkpoint import read_checkpoint
 
     assert read_checkpoint(tmp_path / "run" / "checkpoints" / "last.safetensors")["batches"] == 5
 
@@ -174,7 +174,7 @@ def test_the_head_does_not_touch_the_encoder(tmp_path, tiny):
     for name in ("right", "wrong"):
         if name == "wrong":
             images.labels.copy_(images.labels.flip(0))
-        run = pretrain(tiny(epochs=1), tmp_path / name, images=images, quiet=True)
+        run = train(tiny(epochs=1), tmp_path / name, images=images, quiet=True)
         runs[name] = duet.load(run)
     right, wrong = (encoder.backbone.state_dict() for encoder in runs.values())
     assert all(torch.equal(right[key], wrong[key]) for key in right)
@@ -182,7 +182,7 @@ def test_the_head_does_not_touch_the_encoder(tmp_path, tiny):
 
 
 def test_training_learns(tmp_path, tiny):
-    run = pretrain(tiny(epochs=12, subset=320), tmp_path / "run", quiet=True)
+    run = train(tiny(epochs=12, subset=320), tmp_path / "run", quiet=True)
     rows = [{k: float(v) for k, v in row.items()} for row in csv.DictReader((run / "metrics.csv").open())]
     assert rows[-1]["loss"] < 0.8 * rows[0]["loss"]
 
@@ -203,7 +203,7 @@ def test_training_learns(tmp_path, tiny):
     ids=str,
 )
 def test_options_run(tmp_path, tiny, changes):
-    run = pretrain(tiny(epochs=1, subset=96, **changes), tmp_path / "run", quiet=True)
+    run = train(tiny(epochs=1, subset=96, **changes), tmp_path / "run", quiet=True)
     encoder = duet.load(run)
     assert encoder.embed(torch.rand(2, 1, 28, 28)).flat.shape == (2, 128)
     assert set(encoder.actions) == (set(encoder.groups) if changes.get("action_pairs") != 0 else set())
@@ -211,7 +211,7 @@ def test_options_run(tmp_path, tiny, changes):
 
 def test_colour_images_in_the_full_stack(tmp_path, tiny):
     experiment = tiny(epochs=1, subset=64, channels=3, stack="full", group="hue")
-    run = pretrain(experiment, tmp_path / "run", quiet=True)
+    run = train(experiment, tmp_path / "run", quiet=True)
     assert duet.load(run).channels == 3
 
 
@@ -224,18 +224,18 @@ def test_unlabelled_images_have_no_head(tmp_path, tiny):
         Image.fromarray(image[0].numpy()).save(folder / f"{i}.png")
     for i in range(10):
         (folder / f"broken{i}.png").write_bytes(b"not an image")
-    run = pretrain(tiny(epochs=1, data=str(folder), subset=None), tmp_path / "run", quiet=True)
+    run = train(tiny(epochs=1, data=str(folder), subset=None), tmp_path / "run", quiet=True)
     assert duet.load(run).head is None
     assert "broken" in (run / "skipped.txt").read_text()
     streamed = tiny(epochs=1, data=str(folder), subset=None, storage="stream", normalize=False)
-    run = pretrain(streamed, tmp_path / "streamed", quiet=True)
+    run = train(streamed, tmp_path / "streamed", quiet=True)
     assert set(duet.load(run).actions) == {"rot360"}
     assert "broken" in (run / "skipped.txt").read_text()
 
 
 def test_a_batch_larger_than_the_data_is_refused(tmp_path, tiny):
     with pytest.raises(ValueError, match="batch"):
-        pretrain(tiny(batch_size=512), tmp_path / "run", quiet=True)
+        train(tiny(batch_size=512), tmp_path / "run", quiet=True)
 
 
 def test_the_learning_rate_warms_up_and_falls_as_a_cosine():
@@ -261,7 +261,7 @@ def test_resume_needs_a_run(tmp_path):
 
 def test_a_frozen_experiment_describes_the_run(tmp_path, tiny):
     experiment = tiny(epochs=1)
-    run = pretrain(experiment, tmp_path / "run", quiet=True)
+    run = train(experiment, tmp_path / "run", quiet=True)
     assert duet.load(run).experiment == experiment
     assert str(tmp_path) not in (run / "config.yaml").read_text() + (run / "model" / "config.json").read_text()
     assert dataclasses.is_dataclass(experiment)
@@ -270,7 +270,7 @@ def test_a_frozen_experiment_describes_the_run(tmp_path, tiny):
 def test_metrics_go_to_tensorboard_too(tmp_path, tiny):
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-    run = pretrain(tiny(epochs=1, action_pairs=0), tmp_path / "run", quiet=True, track="tensorboard")
+    run = train(tiny(epochs=1, action_pairs=0), tmp_path / "run", quiet=True, track="tensorboard")
     events = EventAccumulator(str(run / "tensorboard")).Reload()
     rows = list(csv.DictReader((run / "metrics.csv").open()))
     assert [event.step for event in events.Scalars("loss")] == [int(row["step"]) for row in rows]
@@ -282,6 +282,6 @@ def test_a_tracker_that_is_not_there_is_one_line(tmp_path, tiny):
         import wandb  # noqa: F401
     except ModuleNotFoundError:
         with pytest.raises(ValueError, match=r"duet-ssl\[track\]"):
-            pretrain(tiny(epochs=1), tmp_path / "run", quiet=True, track="wandb")
+            train(tiny(epochs=1), tmp_path / "run", quiet=True, track="wandb")
     with pytest.raises(ValueError, match="tensorboard or wandb"):
-        pretrain(tiny(epochs=1), tmp_path / "run", quiet=True, track="mlflow")
+        train(tiny(epochs=1), tmp_path / "run", quiet=True, track="mlflow")

@@ -12,7 +12,7 @@ import torch
 import duet
 from duet import export as exporting
 from duet.cli import main
-from duet.export import BATCHES, TOLERANCE, export, input_names, output_names
+from duet.model.export import BATCHES, TOLERANCE, export, input_names, output_names
 from duet.representation import act
 
 from .conftest import random_encoder
