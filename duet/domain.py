@@ -20,6 +20,7 @@ from torch.nn import functional as F
 class Domain(ABC):
     """The elements g in [0, 1] of a transformation."""
 
+    name: ClassVar[str]
     cyclic: ClassVar[bool]
     least_bins: ClassVar[int]
     """With fewer bins g cannot be read off their masses."""
@@ -33,8 +34,8 @@ class Domain(ABC):
         """a - b; on the circle the short way round, in [-1/2, 1/2]."""
 
     @abstractmethod
-    def grid(self, n: int) -> Tensor:
-        """n elements, evenly apart over the whole domain: (n,)."""
+    def grid(self, n: int, within: tuple[float, float] = (0.0, 1.0)) -> Tensor:
+        """n elements, evenly apart over the whole circle, or between two elements of the interval: (n,)."""
 
     @abstractmethod
     def terms(self, order: int) -> int:
@@ -65,6 +66,10 @@ class Domain(ABC):
     def spread_out(self, n: int, count: int) -> Tensor:
         """`count` of n places on a grid, evenly apart: (count,)."""
 
+    @abstractmethod
+    def pieces(self, low: float, high: float, whole: float = 1.0) -> list[tuple[float, float]]:
+        """What of a line from 0 to `whole` lies from low to high: cut off at its ends, on the circle around them."""
+
     def distance(self, a: Tensor, b: Tensor) -> Tensor:
         """|a - b|, on the circle the short way round."""
         return self.difference(a, b).abs()
@@ -88,6 +93,7 @@ class Domain(ABC):
 class Circle(Domain):
     """g and g + 1 are one element."""
 
+    name: ClassVar[str] = "circle"
     cyclic: ClassVar[bool] = True
     least_bins: ClassVar[int] = 3  # two cannot tell g from its mirror image
 
@@ -99,7 +105,7 @@ class Circle(Domain):
         gap = a - b
         return gap - gap.round()
 
-    def grid(self, n: int) -> Tensor:
+    def grid(self, n: int, within: tuple[float, float] = (0.0, 1.0)) -> Tensor:
         return torch.arange(n) / n
 
     def terms(self, order: int) -> int:
@@ -128,6 +134,13 @@ class Circle(Domain):
     def spread_out(self, n: int, count: int) -> Tensor:
         return torch.arange(count) * n // count
 
+    def pieces(self, low: float, high: float, whole: float = 1.0) -> list[tuple[float, float]]:
+        if high - low >= whole:
+            return [(0.0, whole)]
+        if low < 0:
+            return [(0.0, high), (low + whole, whole)]
+        return [(low, whole), (0.0, high - whole)] if high > whole else [(low, high)]
+
     def _reduce(self, difference: Tensor) -> Tensor:
         return difference.remainder(1)
 
@@ -136,6 +149,7 @@ class Circle(Domain):
 class Interval(Domain):
     """g from 0 to 1, with two ends."""
 
+    name: ClassVar[str] = "interval"
     cyclic: ClassVar[bool] = False
     least_bins: ClassVar[int] = 2
 
@@ -145,8 +159,8 @@ class Interval(Domain):
     def difference(self, a: Tensor, b: Tensor) -> Tensor:
         return a - b
 
-    def grid(self, n: int) -> Tensor:
-        return torch.linspace(0, 1, n)
+    def grid(self, n: int, within: tuple[float, float] = (0.0, 1.0)) -> Tensor:
+        return torch.linspace(*within, n)
 
     def terms(self, order: int) -> int:
         return order + 1
@@ -170,6 +184,9 @@ class Interval(Domain):
 
     def spread_out(self, n: int, count: int) -> Tensor:
         return torch.linspace(0, n - 1, count).round().long()
+
+    def pieces(self, low: float, high: float, whole: float = 1.0) -> list[tuple[float, float]]:
+        return [(max(0.0, low), min(whole, high))]
 
 
 Topology: TypeAlias = "Domain | bool"

@@ -38,7 +38,7 @@ def _groups() -> dict[str, str]:
     rows = {}
     for name, group in GROUPS.items():
         low, high = (group.write(float(group.parameter(end)), 0) for end in (0.0, 1.0))
-        kind = f"{len(group.elements)} elements" if group.elements else "circle" if group.cyclic else "interval"
+        kind = f"{len(group.elements)} elements" if group.elements else group.domain.name
         rows[name] = f"{group.title or name}: {low} to {high}, {kind}"
     return rows
 

@@ -12,7 +12,7 @@ def sweep_elements(group: Group, n: int) -> Tensor:
     """All elements of a finite group; n of a continuous one, evenly over what training draws: (n,)."""
     if group.elements is not None:
         return torch.tensor(sorted(group.elements))
-    return group.domain.grid(n) if group.cyclic else torch.linspace(*group.drawn_range(), n)
+    return group.domain.grid(n, group.drawn_range())
 
 
 def elements_through_identity(group: Group, n: int) -> Tensor:

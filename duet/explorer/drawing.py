@@ -34,8 +34,7 @@ def show_reading(explorer: Explorer, picture: Picture, name: str, reading: Readi
         bars = [(k * width, mass / top * HEIGHT, width, mass) for k, mass in enumerate(reading.masses)]
         line = _place(group, reading.parameter)
         half = reading.spread / abs(group.span[1] - group.span[0]) * WIDTH
-        pieces = _wrapped(line - half, line + half)
-        band = pieces if group.cyclic else [(max(0.0, line - half), min(WIDTH, line + half))]
+        band = group.domain.pieces(line - half, line + half, WIDTH)
     return _draw(
         "reading",
         image=as_png(picture.image[0]),
@@ -110,15 +109,6 @@ def as_pillow(image: Tensor) -> Image.Image:
 def _place(group: Group, parameter: float) -> float:
     low, high = group.span
     return (parameter - low) / (high - low) * WIDTH
-
-
-def _wrapped(low: float, high: float) -> list[tuple[float, float]]:
-    """An interval on a circle of WIDTH, as one or two pieces of the line."""
-    if high - low >= WIDTH:
-        return [(0.0, WIDTH)]
-    if low < 0:
-        return [(0.0, high), (low + WIDTH, WIDTH)]
-    return [(low, WIDTH), (0.0, high - WIDTH)] if high > WIDTH else [(low, high)]
 
 
 @lru_cache(maxsize=1)

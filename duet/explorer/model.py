@@ -232,9 +232,10 @@ def slider(group: Group) -> Range:
         values = sorted(float(group.parameter(g)) for g in group.elements)
         step = min((b - a for a, b in pairwise(values)), default=1.0)
         return Range(values[0], values[-1], step, next((v for v in values if v != own), own))
-    ends = torch.tensor([0.0, 1.0]) if group.cyclic else elements_through_identity(group, 2)[[0, -1]]
+    circle = group.cyclic
+    ends = torch.tensor([0.0, 1.0]) if circle else elements_through_identity(group, 2)[[0, -1]]
     low, high = sorted(round(float(group.parameter(g)), 4) for g in ends)
-    if group.cyclic:
+    if circle:
         first = round(float(group.parameter((group.identity + 1 / 8) % 1)), 4)
         return Range(low, high, (high - low) / 360, first)
     return Range(low, high, round((high - low) / 100, 6), max(low, high, key=lambda value: abs(value - own)))

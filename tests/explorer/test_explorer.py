@@ -10,15 +10,16 @@ import pytest
 import torch
 from PIL import Image
 
-from duet.model.fitting import fit_action
-from duet.model import Encoder, save, save_decoder
 from duet.cli import main
-from duet.training.experiment import Experiment, build_layout
+from duet.domain import Circle
 from duet.explorer import drawing, model
-from duet.explorer.model import drop, in_unit, move, neighbours, open_explorer, pick, read, slider, start
+from duet.explorer.model import drop, move, neighbours, open_explorer, pick, read, slider, start
 from duet.groups import GROUPS
+from duet.model import Encoder, fit_action, save_decoder
 from duet.networks import build_backbone
 from duet.networks.decoder import small_decoder
+from duet.training.experiment import Experiment, build_layout, data_of
+from duet.unit import in_unit
 
 HOSTILE = "<img src=x onerror=alert(1)>${alert(2)}{{ 7 * 7 }}"
 
@@ -34,7 +35,10 @@ def make_model(folder, decoder=True, **changes):
     with torch.inference_mode():
         actions = {name: fit_action(backbone, images, group, pairs=80) for name, group in groups.items()}
     layout = build_layout(experiment, backbone.dim)
-    save(Encoder(backbone, layout, experiment, (28, 28), actions=actions), folder / "model")
+    provenance = {"title": experiment.method, "data": data_of(experiment)}
+    reference = experiment.reference
+    encoder = Encoder(backbone, layout, groups, reference, actions, image_size=28, provenance=provenance)
+    encoder.save(folder / "model")
     if decoder:
         for name in groups:
             save_decoder(small_decoder(backbone.dim, experiment.channels, (28, 28)), folder, name)
@@ -221,15 +225,15 @@ def test_a_slider_runs_over_what_the_group_knows(name):
 
 
 def test_words_of_a_value():
-    assert in_unit(-12.4, "degrees") == "\N{MINUS SIGN}12°"
-    assert in_unit(-0.2, "degrees") == "0°"
+    assert in_unit(-12.4, "degrees", 0) == "\N{MINUS SIGN}12°"
+    assert in_unit(-0.2, "degrees", 0) == "0°"
     assert in_unit(1.25, "factor") == "1.25 factor"
 
 
 def test_the_spread_wraps_on_the_circle():
-    assert drawing._wrapped(-10, 50) == [(0.0, 50), (470, 480)]
-    assert drawing._wrapped(440, 500) == [(440, 480), (0.0, 20)]
-    assert drawing._wrapped(-300, 300) == [(0.0, 480)]
+    assert Circle().pieces(-10, 50, 480) == [(0.0, 50), (470, 480)]
+    assert Circle().pieces(440, 500, 480) == [(440, 480), (0.0, 20)]
+    assert Circle().pieces(-300, 300, 480) == [(0.0, 480)]
 
 
 def test_a_strangers_class_names_stay_text(explorer):
