@@ -20,10 +20,11 @@ import torch
 from measure import write
 
 from duet.allocator import keep_freed_memory
+from duet.methods import Represented
+from duet.networks import OnlineHead
 from duet.paper.timing import medians, peak_bytes, times
 from duet.training.experiment import Experiment, build_method, build_optimizer, build_stack
-from duet.methods import Represented
-from duet.training import Pretraining, step_seed
+from duet.training.step import loss_of_batch, parameter_groups, step_seed
 
 PAPER_ESSL = 2.01  # ESSL over DUET for four rotations, as the paper reports
 
@@ -36,16 +37,20 @@ class Step:
         self.experiment, self.images = experiment, images
         self.method, self.stack = build_method(experiment), build_stack(experiment)
         self.labels = torch.arange(len(images)) % 10
-        self.module = Pretraining(self.method, self.stack, experiment, _Labelled())
-        self.module._trainer = _Alone()  # type: ignore[assignment]
-        self.optimizer = build_optimizer(self.module, experiment)
+        self.head = OnlineHead(self.method.backbone.dim, 10)
+        self.optimizer = build_optimizer(parameter_groups(self.method, self.head), experiment)
         self.count = itertools.count()
 
     def __call__(self) -> None:
-        loss = self.module.training_step((self.images, self.labels), next(self.count))
+        loss = self.loss()
         self.optimizer.zero_grad()
         loss.backward()
         self.optimizer.step()
+
+    def loss(self) -> torch.Tensor:
+        """What the trainer differentiates."""
+        generator = torch.Generator().manual_seed(step_seed(0, next(self.count), 0))
+        return loss_of_batch(self.method, self.stack, self.images, generator, self.head, self.labels)[0]
 
     def bare(self) -> Any:
         """The same backbone forward and backward on ready tensors."""
@@ -69,7 +74,7 @@ class Step:
             features.grad = None
             self.method.represent = lambda views: Represented(features)  # type: ignore[method-assign]
             try:
-                self.module.training_step((self.images, self.labels), next(self.count)).backward()
+                self.loss().backward()
             finally:
                 self.method.represent = represent  # type: ignore[method-assign]
             self.optimizer.step()
@@ -77,20 +82,10 @@ class Step:
         return run
 
 
-class _Labelled:
-    num_classes = 10
-
-
-class _Alone:
-    world_size = 1
-    global_rank = 0
-    strategy = None
-
-
 def experiment(encoder: str, batch: int, method: str = "duet", group: str = "rot360") -> Experiment:
     small = encoder == "small"
     return Experiment(
-        method=method,  # type: ignore[arg-type]
+        method=method,
         group=(group,),
         encoder=encoder,
         batch_size=batch,
