@@ -240,9 +240,9 @@ class Stack:
 
 
 def _in_order(names: str | Group | Sequence[str | Group], area: tuple[float, float]) -> list[Group]:
-    """The groups of those names, in the order in which a stack applies them; a crop by name has `area`."""
-    wanted = [names] if isinstance(names, str | Group) else names
-    groups = [name if isinstance(name, Group) else find_group(name).configured(area=area) for name in wanted]
+    """The groups of those names, in the order in which a stack applies them; a crop that is registered has `area`."""
+    found = [find_group(name) for name in ([names] if isinstance(names, str | Group) else names)]
+    groups = [group.configured(area=area) if group is GROUPS.get(group.name) else group for group in found]
     # A flip after a rotation would turn the angle's sign: flips come first, then other geometric groups, then colours.
     return sorted(groups, key=lambda g: 0 if isinstance(g, Flip) else 1 if isinstance(g, Geometric) else 2)
 

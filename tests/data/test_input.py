@@ -9,7 +9,7 @@ from conftest import encoded
 from PIL import Image
 
 from duet.data.decoding import decode
-from duet.data.input import AHEAD, count_pictures, in_order, picture_batches
+from duet.data.input import AHEAD, count_pictures, map_in_order, picture_batches
 
 
 def pixels(images, channels=3, size=(8, 8), batch_size=4):
@@ -170,7 +170,7 @@ def test_work_is_done_in_order_and_not_far_ahead():
             started.append(number)
             yield number
 
-    results = in_order(lambda number: number * 2, items())
+    results = map_in_order(lambda number: number * 2, items())
     assert [next(results) for _ in range(10)] == list(range(0, 20, 2))
     assert len(started) <= AHEAD + 10
     results.close()

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from duet.networks import ENCODERS, Backbone, build_backbone, wrap
+from duet.networks import BACKBONES, Backbone, build_backbone, wrap
 
 CHEAP = ["tiny", "small", "resnet20", "resnet18", "resnet18-cifar"]
 
@@ -281,7 +281,7 @@ def test_networks_import_neither_torchvision_nor_timm():
 
 
 def test_every_name_builds_with_every_channel_count():
-    for name in ENCODERS:
+    for name in BACKBONES:
         with torch.device("meta"):
             backbone = build_backbone(name, channels=1)
         assert backbone.body.stem[0].in_channels == 1

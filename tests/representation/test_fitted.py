@@ -6,6 +6,7 @@ import warnings
 import pytest
 import torch
 
+from duet import domain
 from duet.representation import FittedAction, fitted
 
 
@@ -178,7 +179,7 @@ def test_a_matrix_too_large_lowers_the_order_and_says_so(monkeypatch):
 def test_2048_features_fit_the_limit_at_order_3():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert fitted._affordable_order(3, 2048, cyclic=True) == 3
+        assert fitted._affordable_order(3, 2048, domain.Circle()) == 3
 
 
 def test_it_is_deterministic_and_keeps_the_type_of_the_features():
@@ -198,7 +199,7 @@ def test_its_state_is_tensors_and_rebuilds_it(cyclic, elements, tmp_path):
     action = FittedAction.fit(z, moved, by, cyclic=cyclic, elements=elements)
     safetensors.save_file(action.state_dict(), tmp_path / "action.safetensors")
     again = FittedAction.from_state_dict(safetensors.load_file(tmp_path / "action.safetensors"))
-    assert again.cyclic == cyclic
+    assert again.domain.cyclic == cyclic
     assert torch.equal(again(z, by), action(z, by))
     again.load_state_dict(action.state_dict())
     assert torch.equal(again(z, by), action(z, by))

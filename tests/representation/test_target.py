@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import integrate, special
 
+from duet.domain import Circle
 from duet.representation import Gaussian, VonMises, difference, target_from_dict
-from duet.representation.target import wrap
 
 TARGETS = [Gaussian, VonMises]
 SIGMAS = [0.02, 0.05, 0.2, 0.5, 10.0]
@@ -150,7 +150,7 @@ def test_the_circle_closes():
     ends = torch.tensor([0.0, 1.0], dtype=torch.float64)
     masses = VonMises(0.2).log_masses(ends, 8)
     torch.testing.assert_close(masses[0], masses[1], atol=1e-12, rtol=0)
-    assert wrap(torch.tensor([-1e-9, 1.0, 0.25, -0.25])).tolist() == [0.0, 0.0, 0.25, 0.75]
+    assert Circle().wrap(torch.tensor([-1e-9, 1.0, 0.25, -0.25])).tolist() == [0.0, 0.0, 0.25, 0.75]
 
 
 def test_sigma_and_kappa_follow_the_paper():
@@ -213,7 +213,7 @@ def test_the_mean_is_biased_where_the_fit_is_not():
     h = torch.tensor([0.05], dtype=torch.float64)
     barycentre = on_circle.estimate(on_circle.masses(h, 3), method="mean").g
     angle = torch.angle((on_circle.masses(h, 3) * torch.exp(2j * math.pi * (torch.arange(3) + 0.5) / 3)).sum(-1))
-    torch.testing.assert_close(barycentre, wrap(angle / (2 * math.pi)))
+    torch.testing.assert_close(barycentre, Circle().wrap(angle / (2 * math.pi)))
     assert circular(barycentre - h) > 1e-3
     with pytest.raises(ValueError, match="no method 'mode'"):
         target.estimate(target.masses(g, 8), method="mode")
