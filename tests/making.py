@@ -5,13 +5,14 @@ import json
 import numpy as np
 
 from duet.evaluation import Result
+from duet.groups import GROUPS
 
-ROTATION = {"group": "rot360", "unit": "degrees", "span": [-180.0, 180.0], "cyclic": True, "data": "digits"}
+ROTATION = {**GROUPS["rot360"].describe(), "data": "digits"}
 
 
 def make_results(**more):
     """A classification, a recovery and a retrieval, as `duet evaluate` would leave them."""
-    facts = {**ROTATION, "relative": False, "corners": None, "copies": 4, **more}
+    facts = {**ROTATION, "relative": False, "copies": 4, "classes": ["cat", "dog"], **more}
     g = np.arange(10) / 10
     found = np.clip(g[:, None] + np.linspace(-0.05, 0.05, 20), 0, 1)
     return [
@@ -43,15 +44,17 @@ def make_results(**more):
     ]
 
 
-def make_run(folder, results=None, classes=("cat", "dog"), columns="step,epoch,lr,loss,content", **config):
+def make_run(folder, results=None, columns="step,epoch,lr,loss,content", **config):
     """A run's folder with a configuration, twelve lines of losses, a model's card and results."""
     (folder / "model").mkdir(parents=True)
     experiment = {"method": "duet", "group": ["rot360"], "data": "digits", "epochs": 4, "encoder": "small", **config}
     (folder / "config.yaml").write_text(json.dumps(experiment))
     card = {
-        "experiment": experiment,
+        "format": 2,
+        "groups": [{"name": "rot360", "settings": {}, "plugin": None}],
+        "provenance": {"method": experiment["method"], "epochs": 4, "data": {"source": experiment["data"]}},
         "layout": {"kind": "table", "content": 16, "axes": [{"bins": 8}]},
-        "classes": list(classes),
+        "classes": ["cat", "dog"],
     }
     (folder / "model" / "config.json").write_text(json.dumps(card))
     rows = [f"{3 * k},{(3 * k - 1) // 9},0.1,{40 / k},{20 / k}" for k in range(1, 13)]

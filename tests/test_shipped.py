@@ -7,9 +7,9 @@ import pytest
 import torch
 
 import duet
-from duet.model import load_decoder
 from duet.data import open_images
 from duet.evaluation import evaluate, flatten
+from duet.model import load_decoder
 from duet.model.hub import MODELS, shipped_models
 
 CARD = (MODELS / "digits-rot360" / "README.md").read_text()

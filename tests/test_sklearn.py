@@ -31,8 +31,7 @@ class AnyRows(DuetTransformer):
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("model")
-    random_encoder().save_pretrained(folder)
-    return str(folder)
+    return str(random_encoder().save(folder))
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,6 @@ import hashlib
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path, PurePath
 from tempfile import TemporaryDirectory
 from typing import Any, Literal
@@ -117,9 +116,9 @@ class Encoder(nn.Module):
         told = {key: self.provenance.get(key) for key in ("method", "lambda", "epochs", "training_seed")}
         return {**told, "reference": self.reference if self.layout.axes else None, "layout": self.layout.to_dict()}
 
-    @cached_property
+    @property
     def digest(self) -> str | None:
-        """A short fingerprint of its weights, taken once: results of other weights are not taken for these."""
+        """A short fingerprint of its weights as they are now: results of other weights are not taken for these."""
         return fingerprint(self.state_dict())
 
     def add_action(self, group: str, action: Action) -> None:
@@ -133,7 +132,6 @@ class Encoder(nn.Module):
         own = self._actions[group]
         assert isinstance(own, nn.ModuleDict)
         own[action.name] = action.to(self.device)
-        self.__dict__.pop("digest", None)
 
     def forward(self, images: Tensor) -> Tensor:
         """Features of images in [0,1]: (B,C,H,W) -> (B,D); what its groups hide it does not look at."""
@@ -145,8 +143,10 @@ class Encoder(nn.Module):
     def features(self, images: Tensor, batch: int = 512) -> Tensor:
         """Features of many images, uint8 or float in [0,1], a batch at a time, on its device: (N,C,H,W) -> (N,D)."""
         like = self.backbone.norm.weight
+        if not len(images):
+            return like.new_empty(0, self.layout.dim)
         parts = [self(as_float(part.to(like.device)).to(like.dtype)) for part in torch.split(images, batch)]
-        return torch.cat(parts).clone() if len(images) else like.new_empty(0, self.layout.dim)
+        return torch.cat(parts).clone()
 
     def embed(self, images: Pictures, batch_size: int = 256, progress: bool = True) -> Representation:
         """The representation of one image or many: paths, Pillow images, arrays (H,W[,C]), tensors (C,H,W).

@@ -31,7 +31,6 @@ class Run:
     name: str
     config: Mapping[str, Any] = field(default_factory=dict)
     layout: Mapping[str, Any] = field(default_factory=dict)
-    classes: tuple[str, ...] = ()
     metrics: Mapping[str, Array] = field(default_factory=dict)
     results: Mapping[str, Result] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
@@ -60,7 +59,6 @@ def read_run(folder: Path, name: str) -> Run:
         name=name,
         config=_config(folder, model, notes),
         layout=_mapping(model.get("layout")),
-        classes=tuple(shown(c) for c in _sequence(model.get("classes"))),
         metrics=_metrics(folder / "metrics.csv", notes),
         results=_results(results, notes),
         notes=tuple(notes),

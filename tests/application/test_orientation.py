@@ -20,7 +20,7 @@ ANGLES = (0, 30, 90, 135, 179, -150, -60, -5)
 @pytest.fixture
 def use(monkeypatch):
     """Let the command load this encoder."""
-    return lambda encoder: monkeypatch.setattr("duet.model.artifact.load", lambda name: encoder)
+    return lambda encoder: monkeypatch.setattr("duet.model.load", lambda name, device: encoder)
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from ..test_explorer import HOSTILE, make_model
+from tests.explorer.test_explorer import HOSTILE, make_model
 
 
 @pytest.fixture(scope="module")

@@ -5,9 +5,8 @@ import json
 import pytest
 
 from duet.report import write_report
-
-from ..making import make_results, make_run
-from ..test_report import HOSTILE
+from tests.making import make_results, make_run
+from tests.report.test_report import HOSTILE
 
 
 @pytest.fixture(scope="module")

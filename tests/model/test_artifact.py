@@ -8,59 +8,76 @@ from safetensors.torch import save_file
 
 import duet
 from duet.model import Encoder, load
-from duet.training.experiment import Experiment, build_layout
 from duet.networks import OnlineHead, build_backbone, wrap
-from duet.representation import FittedAction
+from duet.representation import Axis, FittedAction, Table, VonMises
+
+TABLE = Table(16, Axis("rot360", 8, VonMises()))
 
 
 def model(**changes):
     torch.manual_seed(0)
-    experiment = Experiment(encoder="tiny", channels=1, **changes)
     backbone = build_backbone("tiny", channels=1)
     backbone.normalise_by(torch.tensor([0.1]), torch.tensor([0.3]))
     z, by = torch.randn(500, 128), torch.rand(500)
     action = FittedAction.fit(z, z.roll(1, 1), by, cyclic=True, order=1)
-    names = tuple("0123456789")
-    return Encoder(
-        backbone, build_layout(experiment, 128), experiment, (28, 28), OnlineHead(128, 10), {"rot360": action}, names
-    )
+    settings = {
+        "actions": {"rot360": action},
+        "image_size": (28, 28),
+        "classes": "0123456789",
+        "head": OnlineHead(128, 10),
+        "provenance": {"method": "duet", "lambda": 10.0, "data": {"source": "digits"}},
+        **changes,
+    }
+    return Encoder(backbone, TABLE, ["rot360"], **settings)
 
 
 @pytest.fixture
 def folder(tmp_path):
-    save(model(), tmp_path / "model")
-    return tmp_path / "model"
+    return model().save(tmp_path / "model")
 
 
 def test_it_comes_back_equal(folder):
     before, after = model(), load(folder)
     images = torch.rand(5, 1, 28, 28)
     assert torch.equal(before.features(images), after.features(images))
-    assert after.experiment == before.experiment
-    assert after.layout == before.layout
-    assert after.classes == before.classes
+    for name in ("layout", "reference", "classes", "provenance", "description", "digest"):
+        assert getattr(after, name) == getattr(before, name), name
+    assert [group.describe() for group in after.groups.values()] == [duet.GROUPS["rot360"].describe()]
     assert after.image_size == (28, 28)
-    z = after.features(images)
-    assert torch.equal(
-        before.actions["rot360"](z, torch.full((5,), 0.2)), after.actions["rot360"](z, torch.full((5,), 0.2))
-    )
+    z, by = after.features(images), torch.full((5,), 0.2)
+    assert torch.equal(before.actions["rot360"]["fitted"].act(z, by), after.actions["rot360"]["fitted"].act(z, by))
     assert torch.equal(before.head.linear.weight, after.head.linear.weight)
     assert not after.training
 
 
 def test_the_same_model_gives_the_same_bytes(folder, tmp_path):
-    save(model(), tmp_path / "again")
-    for name in ("model.safetensors", "config.json"):
+    model().save(tmp_path / "again")
+    names = ["README.md", "config.json", "model.safetensors"]
+    assert sorted(p.name for p in folder.iterdir()) == names
+    for name in names:
         assert (folder / name).read_bytes() == (tmp_path / "again" / name).read_bytes()
-    assert sorted(p.name for p in folder.iterdir()) == ["config.json", "model.safetensors"]
 
 
-def test_saving_again_replaces_the_whole_folder(folder):
-    (folder / "left-over").write_text("x")
-    save(model(weight=3.0), folder)
-    assert load(folder).experiment.weight == 3.0
-    assert not (folder / "left-over").exists()
+def test_saving_again_replaces_the_model_and_leaves_no_trace_of_the_work(folder):
+    (folder / "notes").write_text("mine")
+    model(provenance={"lambda": 3.0}, head=None).save(folder)
+    again = load(folder)
+    assert again.provenance == {"lambda": 3.0}
+    assert again.head is None
+    assert (folder / "notes").read_text() == "mine"
+    assert sorted(p.name for p in folder.iterdir()) == ["README.md", "config.json", "model.safetensors", "notes"]
     assert [p.name for p in folder.parent.iterdir()] == ["model"]
+
+
+def test_what_makes_it_a_model_is_written_last(tmp_path, monkeypatch):
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("duet.model.artifact.write_text", stop)
+    with pytest.raises(KeyboardInterrupt):
+        model().save(tmp_path / "model")
+    with pytest.raises(ValueError, match="no model in"):
+        load(tmp_path / "model")
 
 
 def test_a_runs_folder_is_a_model_too(folder):
@@ -86,9 +103,8 @@ def damage(folder, **changes):
     (folder / "config.json").write_text(json.dumps(config))
 
 
-def rename_group(folder, name):
-    config = json.loads((folder / "config.json").read_text())
-    damage(folder, experiment={**config["experiment"], "group": [name], "channels": config["experiment"]["channels"]})
+def group(name, **settings):
+    return [{"name": name, "settings": settings, "plugin": None}]
 
 
 @pytest.mark.parametrize(
@@ -98,15 +114,25 @@ def rename_group(folder, name):
         (lambda f: (f / "config.json").write_text("{"), "cannot read"),
         (lambda f: (f / "config.json").write_text("[]"), "not the configuration"),
         (lambda f: damage(f, format=99), "format 99"),
-        (lambda f: damage(f, experiment={"encoder": "os.system"}), "no encoder"),
-        (lambda f: damage(f, experiment={"bins": "x"}), "whole number"),
+        (lambda f: damage(f, format=1), "format 1; this version reads 2"),
+        (lambda f: damage(f, backbone={"name": "os.system"}), "no encoder"),
+        (lambda f: damage(f, backbone={"name": "os:system"}), "give --plugin os "),
+        (lambda f: damage(f, backbone={"name": "tiny", "channels": "x"}), "whole duet model"),
+        (lambda f: damage(f, backbone={"name": "tiny", "channels": 1, "own": 1}), "has no option 'own'"),
+        (lambda f: damage(f, backbone="tiny"), "does not say which backbone"),
+        (lambda f: damage(f, backbone=None), "give load\\(..., backbone=it\\)"),
+        (lambda f: damage(f, reference="both"), "'absolute' or 'relative'"),
+        (lambda f: damage(f, groups=None), "whole duet model"),
+        (lambda f: damage(f, groups=group("rot361")), "no group 'rot361'"),
+        (lambda f: damage(f, groups=group("rot360", corners="no")), "corners must be"),
         (lambda f: damage(f, layout={"kind": "round"}), "no layout"),
         (lambda f: damage(f, layout={}), "layout"),
         (lambda f: damage(f, layout=None), "whole duet model"),
         (lambda f: (f / "config.json").write_text("[" * 200_000), "cannot read"),
-        (lambda f: rename_group(f, "hue"), "columns for 'rot360', which is not among its groups"),
+        (lambda f: damage(f, groups=group("hue")), "columns for 'rot360', which is not among its groups"),
         (lambda f: damage(f, actions=["hue"]), "whole duet model"),
-        (lambda f: damage(f, image_size=None), "whole duet model"),
+        (lambda f: damage(f, actions=[["rot360", "pickled"]]), "unknown kind 'pickled'"),
+        (lambda f: damage(f, image_size=[28]), "whole duet model"),
         (lambda f: damage(f, num_classes=7), "whole duet model"),
         (lambda f: (f / "model.safetensors").write_bytes(b"\x80\x04cos\nsystem\n"), "cannot read"),
         (lambda f: (f / "model.safetensors").unlink(), "cannot read"),
@@ -136,20 +162,8 @@ def test_tied_weights_are_saved(tmp_path):
         def forward(self, images):
             return self.second(self.first(images.flatten(1)))
 
-    experiment = Experiment(channels=1)
-    encoder = Encoder(wrap(Tied(), channels=1, width=64), build_layout(experiment, 64), experiment, (8, 8))
-    save(encoder, tmp_path / "m")
+    encoder = Encoder(wrap(Tied(), channels=1, width=64), Table(8, TABLE.axes[0]), ["rot360"], image_size=8)
+    encoder.save(tmp_path / "m")
     images = torch.rand(2, 1, 8, 8)
     again = load(tmp_path / "m", backbone=wrap(Tied(), channels=1, width=64))
     assert torch.equal(again.features(images), encoder.features(images))
-
-
-def test_a_backbone_of_your_own_is_given_at_loading(tmp_path):
-    def body():
-        return wrap(torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 32)), channels=1, width=32)
-
-    experiment = Experiment(channels=1)
-    encoder = Encoder(body(), build_layout(experiment, 32), experiment, (8, 8))
-    save(encoder, tmp_path / "m")
-    images = torch.rand(2, 1, 8, 8)
-    assert torch.equal(load(tmp_path / "m", backbone=body()).features(images), encoder.features(images))

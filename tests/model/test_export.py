@@ -10,12 +10,11 @@ import pytest
 import torch
 
 import duet
-from duet import export as exporting
 from duet.cli import main
+from duet.model import export as exporting
 from duet.model.export import BATCHES, TOLERANCE, export, input_names, output_names
 from duet.representation import act
-
-from .conftest import random_encoder
+from tests.conftest import random_encoder
 
 MODELS = {
     "narrow Gaussian": {"group": ["scale"], "sigma": 0.03},
@@ -54,7 +53,7 @@ def test_onnx_agrees_with_torch_for_any_batch(model, tmp_path):
 @pytest.mark.parametrize("group", ["rot360", "scale"])
 def test_pt2_runs_without_duet(group, tmp_path):
     encoder = random_encoder(group=[group])
-    encoder.save_pretrained(tmp_path / "model")
+    encoder.save(tmp_path / "model")
     assert main(["export", str(tmp_path / "model"), "-o", str(tmp_path / "model.pt2")]) == 0
     program = torch.export.load(tmp_path / "model.pt2").module()
     images, g = torch.rand(5, 1, 28, 28), torch.rand(5)
@@ -88,7 +87,7 @@ def test_a_graph_that_disagrees_is_not_left_behind(model_folder, tmp_path, monke
 
 
 def _wrong(graph, images):
-    return duet.Representation(graph.backbone(images) + 2e-3, graph.layout)
+    return duet.Representation(graph.encoder(images) + 2e-3, graph.layout)
 
 
 def test_parity_is_checked_on_several_batch_sizes():
@@ -106,9 +105,7 @@ def test_a_missing_extra_is_one_line(model_folder, tmp_path, monkeypatch, capsys
 def test_an_unknown_format_is_one_line(tmp_path, capsys):
     assert main(["export", "model", "-o", str(tmp_path / "model.bin")]) == 2
     assert "should end in .onnx or .pt2" in capsys.readouterr().err
-    with pytest.raises(SystemExit) as stopped:
-        main(["export", "model", "-o", "x", "--format", "tflite"])
-    assert stopped.value.code == 2
+    assert main(["export", "model", "-o", "x", "--format", "tflite"]) == 2
 
 
 def test_a_model_that_cannot_be_traced_is_one_line(encoder, tmp_path):

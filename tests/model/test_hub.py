@@ -9,15 +9,14 @@ import pytest
 import torch
 
 import duet
-from duet import hub
-
-from .conftest import random_encoder
+from duet.model import hub
+from duet.model.card import model_card
+from tests.conftest import random_encoder
 
 
 @pytest.fixture
 def saved(encoder, tmp_path):
-    encoder.save_pretrained(tmp_path / "saved")
-    return tmp_path / "saved"
+    return encoder.save(tmp_path / "saved")
 
 
 @pytest.fixture
@@ -27,10 +26,10 @@ def images():
 
 def test_a_saved_model_comes_back_the_same(encoder, saved, images):
     assert sorted(os.listdir(saved)) == ["README.md", "config.json", "model.safetensors"]
-    for again in (duet.load(saved), duet.load(str(saved)), duet.Encoder.from_pretrained(saved)):
+    for again in (duet.load(saved), duet.load(str(saved)), duet.load(saved, device="cpu")):
         assert torch.equal(again.embed(images).flat, encoder.embed(images).flat)
-        assert again.experiment == encoder.experiment
-        assert list(again.actions) == ["rot360"]
+        assert again.provenance == encoder.provenance
+        assert {name: list(own) for name, own in again.actions.items()} == {"rot360": ["fitted"]}
 
 
 def test_a_run_is_loaded_by_its_own_folder(saved, tmp_path):
@@ -42,7 +41,7 @@ def test_a_run_is_loaded_by_its_own_folder(saved, tmp_path):
 def test_other_files_of_the_folder_stay_and_so_does_a_card(encoder, saved):
     (saved / "notes.txt").write_text("mine")
     (saved / "README.md").write_text("my card")
-    encoder.save_pretrained(saved)
+    encoder.save(saved)
     assert (saved / "notes.txt").read_text() == "mine"
     assert (saved / "README.md").read_text() == "my card"
 
@@ -51,19 +50,24 @@ def test_the_card_tells_what_the_model_is(saved):
     card = (saved / "README.md").read_text()
     for word in ("library_name: duet", "DUET", "28x28 grey", "128 features", "rot360", "digits", "## Limits"):
         assert word in card
-    simclr = duet.card.model_card(
-        random_encoder(method="simclr").experiment, duet.representation.Flat(128), (28, 28), 1
-    )
+    other = random_encoder(method="simclr")
+    simclr = model_card(other, other.provenance)
     assert "no table" in simclr
     assert "recover" not in simclr
 
 
 def test_a_published_model_does_not_tell_where_its_images_lay(tmp_path):
-    random_encoder(data="/home/somebody/private/cats").save_pretrained(tmp_path)
+    random_encoder(data="/home/somebody/private/cats").save(tmp_path, public=True)
     for name in ("README.md", "config.json"):
         text = (tmp_path / name).read_text()
         assert "cats" in text
         assert "somebody" not in text
+
+
+def test_a_model_of_ones_own_finds_its_images_again(tmp_path):
+    random_encoder(data="/home/somebody/private/cats").save(tmp_path)
+    assert duet.load(tmp_path).provenance["data"]["source"] == "/home/somebody/private/cats"
+    assert "somebody" in (tmp_path / "config.json").read_text()
 
 
 def test_a_shipped_name_is_found_in_the_package_before_any_folder(saved, monkeypatch, tmp_path):
@@ -94,7 +98,7 @@ def test_a_hub_id_is_downloaded_by_pattern_only(encoder, saved, monkeypatch, ima
         return str(saved)
 
     monkeypatch.setattr(huggingface_hub, "snapshot_download", download)
-    again = duet.Encoder.from_pretrained("someone/model", revision="v1")
+    again = duet.load("someone/model", revision="v1")
     assert torch.equal(again.embed(images).flat, encoder.embed(images).flat)
     patterns = ["config.json", "model.safetensors", "README.md"]
     assert asked == {"repo_id": "someone/model", "revision": "v1", "allow_patterns": patterns}
@@ -175,6 +179,6 @@ def test_the_encoder_gives_parameters_in_their_own_unit(compass):
     image = torch.zeros(1, 1, 28, 28)
     image[..., 13:15, 2:4] = 1  # to the left: a quarter turn counter-clockwise from the top
     rep = compass.embed(image)
-    angle, spread = compass.recover(rep)
-    assert angle.item() == pytest.approx(90, abs=1)
-    assert spread.item() == pytest.approx(360 * rep.recover().spread.item())
+    found = compass.recover(rep)
+    assert found.value.item() == pytest.approx(90, abs=1)
+    assert found.spread.item() == pytest.approx(360 * rep.recover().spread.item())

@@ -10,13 +10,14 @@ import pytest
 
 from duet.cli import main
 from duet.evaluation import Result
+from duet.evaluation.drawing.confusion import draw_confusion
+from duet.evaluation.wording import number
 from duet.report import write_report
-from duet.report.drawing import as_picture, draw_confusion, draw_curves, epochs, thin
+from duet.report.drawing import as_picture, draw_curves, epochs, thin
 from duet.report.gathering import LONGEST, Run, read_run, read_runs, shown
 from duet.report.page import as_csv, settings
-from duet.report.wording import label, number, read_out
-
-from .making import make_results, make_run
+from duet.report.wording import label, read_out
+from tests.making import make_results, make_run
 
 HOSTILE = "<img src=x onerror=alert(1)>\"'</script><script>alert(2)</script>"
 
@@ -63,7 +64,7 @@ def test_one_run_says_what_was_trained_and_how_well_it_does(made):
     assert "Linear accuracy" in text
     assert "90.0 %" in text
     assert "the rotation is off by 9.0° (median); an answer that ignores the image is off by 90.0°" in text
-    assert "linear probe of the content: median error, degrees" in text
+    assert "linear probe of the content, median error, degrees" in text
     assert "All 5 settings" in text
 
 
@@ -125,14 +126,14 @@ def test_the_same_runs_give_the_same_bytes_and_no_trace_of_the_machine(made, tmp
 
 
 def test_a_strangers_run_cannot_inject_anything(tmp_path):
-    facts = {"group": HOSTILE, "data": HOSTILE, "unit": HOSTILE, "advice": HOSTILE}
+    facts = {"group": HOSTILE, "title": HOSTILE, "data": HOSTILE, "unit": HOSTILE, "advice": HOSTILE}
+    facts["classes"] = [HOSTILE, "$\\frac{$"]
     results = make_results(**facts)
     results.append(Result("own", {HOSTILE: 1.0, "=1+1": 2.0}, {}, facts))
     name = HOSTILE.replace("/", "|")
     run = make_run(
         tmp_path / name,
         results,
-        classes=(HOSTILE, "$\\frac{$"),
         columns=f"step,epoch,lr,loss,{HOSTILE}",
         data=HOSTILE,
         method=HOSTILE,
@@ -175,8 +176,8 @@ def test_a_result_of_odd_shapes_loses_its_figure_and_nothing_else(tmp_path):
     odd = Result("retrieval", {"hit1_fitted": 0.5, "chance_hit1": 0.1}, {}, {})
     square = Result("classification", {"logistic": 0.5, "chance": 0.1}, {"confusion": np.ones((2, 3))}, {})
     text = words(write_report([make_run(tmp_path / "run", [odd, square])], tmp_path / "page.html").read_text())
-    assert "The figure retrieval is left out: its numbers are not as expected." in text
-    assert "The figure confusion is left out: the table of mistakes is not square." in text
+    assert "The figure of retrieval is left out: its numbers are not as expected." in text
+    assert "The figure of classification is left out: the table of mistakes is not square." in text
     assert "0.500" in text
 
 
@@ -215,14 +216,15 @@ def test_damaged_lines_of_losses_are_left_out(tmp_path):
 
 
 def test_words_for_numbers():
-    assert label("content_probe_median_error_degrees_circle") == (
-        "linear probe of the content: median error, degrees, through a disc"
+    assert label("recovery", "content_probe_median_error_degrees_circle") == (
+        "linear probe of the content, median error, degrees, through a disc"
     )
-    assert label("row_minimum_within_one_bin_logits_fitted") == (
-        "row minimum within one bin, on group logits, fitted action"
+    assert label("equivariance-scale", "row_minimum_within_one_bin_logits_fitted") == (
+        "row minimum within one bin, on group logits, the fitted action"
     )
-    assert label("chance") == "by chance"
-    assert label("delta_p_iid_pixels") == "ΔP, noise images"
+    assert label("classification", "chance") == "by chance"
+    assert label("dependence", "delta_p_iid_pixels") == "ΔP, noise images"
+    assert label("a_strangers", "own_number") == "own number"
     assert number(-0.00689) == "\N{MINUS SIGN}0.00689"
     assert number(float("nan")) == "–"
 
@@ -232,7 +234,7 @@ def test_words_for_numbers():
     [
         ({"relative": True}, [], "between two views of an image is read off to within 4.0°"),
         ({}, ["median_error_degrees"], "a linear probe that is trained on labels reads it to within 12.0°"),
-        ({"group": "brightness", "unit": "degrees"}, [], "the brightness is off by 9.0°"),
+        ({"group": "brightness", "title": "brightness"}, [], "the brightness is off by 9.0°"),
     ],
 )
 def test_recovery_is_worded_for_the_model_at_hand(more, drop, wanted):
