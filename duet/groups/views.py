@@ -75,7 +75,7 @@ class Drawn:
             self,
             g=tuple(g[rows] for g in self.g),
             warps=tuple(warp[rows] for warp in self.warps),
-            seed=self.seed + (rows.start or 0),
+            seed=self.seed + rows.indices(len(self))[0],
         )
 
     def to(self, device: torch.device) -> Drawn:

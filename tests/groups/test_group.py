@@ -93,6 +93,23 @@ def test_an_unknown_name_is_answered_with_the_nearest():
         find_group("rot36")
 
 
+def test_a_group_is_also_found_by_what_it_is_called():
+    """Saturation is spelt more like it, but is something else."""
+    with pytest.raises(ValueError, match="did you mean 'rot360'"):
+        find_group("rotation")
+
+
+def test_images_of_0_to_255_are_told_to_divide():
+    g = torch.full((2,), 0.5)
+    images = torch.randint(0, 256, (2, 3, 8, 8), generator=torch.Generator().manual_seed(0))
+    for group in (GROUPS["hue"], GROUPS["rot360"]):
+        with pytest.raises(ValueError, match="divide them by 255"):
+            group.apply(images.float(), g)
+        with pytest.raises(ValueError, match="undo the normalisation"):
+            group.apply(images / 255 * 4 - 2, g)
+        group.apply(images.to(torch.uint8), g)
+
+
 def test_unknown_corners_are_refused():
     with pytest.raises(ValueError, match="'zero' or 'circle'"):
         rot360(corners="square")

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from duet import GROUPS
+from duet import GROUPS, allocator
 from duet.groups import Blur, Geometric, Group, Jitter, Stack, Stage, rot360
 from duet.groups.affine import fuse, resample
 from duet.groups.geometric import Scale
@@ -306,3 +306,58 @@ def test_a_group_of_your_own_takes_the_place_of_the_usual_one():
     for name in ("scale", GROUPS["scale"]):
         for make in (Stack.full, Stack.rrc_plus):
             assert make(name, area=(0.5, 1.0)).tracked[0].area == (0.5, 1.0)
+
+
+class Specks(Group):
+    """Every pixel may turn white, more of them as g grows; which ones is left to chance."""
+
+    name, unit = "specks", "share"
+
+    def transform(self, images, g, generator=None):
+        if generator is None:
+            return images.clone()
+        noise = torch.rand(images.shape, generator=generator, dtype=images.dtype)
+        return torch.where(noise < 0.5 * g.view(-1, 1, 1, 1), 1.0, images)
+
+
+NUISANCE = {
+    "always": lambda: Stack([Stage(Specks(), tracked=True)]),
+    "now and then": lambda: Stack([Stage(GROUPS["rot360"]), Stage(Specks(), 0.5, tracked=True), Stage(Blur())]),
+    "among others in any order": lambda: Stack([Jitter((Stage(GROUPS["hue"]), Stage(Specks(), tracked=True)), 0.8)]),
+}
+
+
+@pytest.mark.parametrize("name", NUISANCE)
+def test_what_a_group_leaves_to_chance_does_not_depend_on_how_the_batch_is_cut(name):
+    stack = NUISANCE[name]()
+    images = torch.rand(40, 3, 16, 16, generator=seeded())
+    drawn = stack.draw(40, (16, 16), seeded(3))
+    whole = stack.render(images, drawn).images
+    for rows in (slice(0, 7), slice(7, 40), slice(13, 14), slice(-5, None)):
+        assert torch.equal(stack.render(images[rows], drawn[rows]).images, whole[rows])
+    with torch.enable_grad():  # nothing is overwritten then
+        kept = stack.render(images.clone().requires_grad_(), drawn).images
+    assert torch.allclose(kept.detach(), whole, atol=1e-6)
+
+
+def test_what_a_group_leaves_to_chance_does_not_depend_on_the_memory(monkeypatch):
+    stack = NUISANCE["now and then"]()
+    images = torch.rand(600, 3, 32, 32, generator=seeded())  # cut into parts, of another size if memory is kept
+    views = []
+    for kept in (True, False):
+        monkeypatch.setattr(allocator, "kept", kept)
+        views.append(stack(images, seeded(3)).images)
+    assert torch.equal(*views)
+
+
+def test_what_a_group_leaves_to_chance_differs_between_samples_and_calls():
+    stack = Stack([Stage(Specks(), tracked=True)])
+    drawn = stack.draw(8, (16, 16), seeded(3))
+    same = stack.render(
+        torch.zeros(8, 3, 16, 16), type(drawn)((torch.full((8,), 0.9),), (), (), drawn.seed, ("specks",))
+    )
+    patterns = {tuple(image.flatten().tolist()) for image in same.images}
+    assert len(patterns) == 8
+    generator = seeded(3)
+    first, second = (stack(torch.zeros(8, 3, 16, 16), generator).images for _ in range(2))
+    assert not torch.equal(first, second)
