@@ -11,11 +11,11 @@ import pytest
 import torch
 from PIL import Image
 
+import duet
 from duet import GROUPS
 from duet.cli import main
-from duet.evaluation import SIZES
-from duet.training.experiment import from_dict, preset
-from duet.training import pretrain
+from duet.evaluation import EVALUATIONS, SIZES
+from duet.methods import METHODS
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs" / "guide").glob("*.md"))]
@@ -26,7 +26,7 @@ SMALL = [
 ENCODER = """
 import torch
 
-def build():
+def build(channels=1):
     return torch.nn.Sequential(torch.nn.AdaptiveAvgPool2d(4), torch.nn.Flatten())
 """
 HEAVY = re.compile(r"--devices|--nodes|torchrun|srun")
@@ -35,17 +35,18 @@ HEAVY = re.compile(r"--devices|--nodes|torchrun|srun")
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
     values = {"epochs": 1, "subset": 64, "batch_size": 32, "encoder": "tiny", "projector": [16, 8], "action_pairs": 100}
-    return train(from_dict({**preset("demo"), **values}), tmp_path_factory.mktemp("docs") / "run", quiet=True)
+    run = tmp_path_factory.mktemp("docs") / "run"
+    return duet.train(duet.Experiment.preset("demo", **values), run, quiet=True)
 
 
 @pytest.fixture
 def workplace(tmp_path, trained, monkeypatch):
     """A folder as a reader would have it: photos, a trained run, a module of one's own."""
-    for number in range(64):
+    for number in range(90):
         pixels = np.random.default_rng(number).integers(0, 256, (40, 50, 3), dtype=np.uint8)
         (tmp_path / "photos").mkdir(exist_ok=True)
         Image.fromarray(pixels).save(tmp_path / "photos" / f"{number}.png")
-    for name in ("demo/duet", "demo/simclr", "duet-hue-cifar10", "duet-rot360-digits", "simclr-rot360-digits"):
+    for name in ("demo/duet", "demo/simclr", "duet-hue-cifar10-lambda10", "duet-rot360-digits", "simclr-rot360-digits"):
         shutil.copytree(trained, tmp_path / "runs" / name)
     for name in ("module", "models"):
         (tmp_path / "mypkg").mkdir(exist_ok=True)
@@ -56,10 +57,12 @@ def workplace(tmp_path, trained, monkeypatch):
     monkeypatch.setitem(SIZES, "demo", small)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
-    before = set(GROUPS)
+    registries = (GROUPS, METHODS, EVALUATIONS)
+    before = [dict(known) for known in registries]
     yield tmp_path
-    for name in set(GROUPS) - before:
-        del GROUPS[name]
+    for known, kept in zip(registries, before, strict=True):
+        known.clear()
+        known.update(kept)
 
 
 def blocks(page, *languages):
@@ -84,17 +87,14 @@ def run_line(line):
     words = shlex.split(re.sub(r"^(torchrun|srun) .*?(-m duet\.cli|duet) ", "duet ", line))[1:]
     if words[0] == "train" and "--resume" not in words:
         # Many devices and downloads are not for a test: there the configuration must be right.
-        words += ["--print-config"] if HEAVY.search(line) else [*SMALL, "--data", "digits"]
+        words += ["--print-config"] if HEAVY.search(line) else [*SMALL, "--data", "photos"]
         words += [] if "--out" in words or HEAVY.search(line) else ["--out", "trained-here"]
     elif words[0] == "evaluate":
         words += ["--data", "digits", "--channels", "1"] if "--encoder" in words else []
         words += [] if "--only" in words else ["--only", "retrieval"]
     elif words[0] == "explore":  # it serves until it is stopped: the browser tests do that
         words = ["explore", "--help"]
-    try:
-        return main(words)
-    except SystemExit as leaving:
-        return leaving.code
+    return main(words)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
@@ -109,7 +109,7 @@ def test_code_blocks_run_from_top_to_bottom(page, workplace):
                 assert run_line(line) == 0, line
 
 
-@pytest.mark.parametrize("line", commands())
+@pytest.mark.parametrize("line", list(commands()))
 def test_commands_run(line, workplace, capsys):
     assert run_line(line) == 0, capsys.readouterr().err
 
