@@ -82,7 +82,8 @@ class Domain(ABC):
         """The distinct b - a of a finite group's elements, float64: (K,)."""
         e = torch.tensor(list(elements), dtype=torch.float64, device="cpu")
         apart = (e.unsqueeze(0) - e.unsqueeze(1)).flatten().round(decimals=6)
-        distinct: Tensor = torch.unique(self._reduce(apart))
+        # Rounded again: -0.8 and 0.2 are one difference, and 1 - 0.8 is not 0.2 to the last bit.
+        distinct: Tensor = torch.unique(self._reduce(apart).round(decimals=6))
         return distinct
 
     def _reduce(self, difference: Tensor) -> Tensor:

@@ -97,7 +97,7 @@ class Context:
         """What is measured on what; two runs with the same answer give the same result."""
         return {
             **self.subject.description,
-            "weights": self.subject.digest,
+            "weights": self._once("weights", lambda: self.subject.digest),
             **self.group.describe(),
             "data": PurePath(self.test.name).name,
             "fingerprint": self._once("fingerprint", lambda: f"{self.train.fingerprint()}-{self.test.fingerprint()}"),

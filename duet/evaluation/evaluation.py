@@ -46,6 +46,8 @@ class Evaluation(ABC):
     """Whether a group takes part in it: then it is done for every group of the subject, else once."""
     on_request: ClassVar[bool] = False
     """Whether it is done only when it is named."""
+    lasting: ClassVar[bool] = True
+    """Whether a result on disk is kept; not where it depends on more than `Context.provenance` says."""
     order: ClassVar[int] = 100
     """Where it stands among the others when they are done and shown, the lowest first."""
     shown: ClassVar[tuple[str, ...]] = ("*",)

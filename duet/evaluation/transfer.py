@@ -24,6 +24,7 @@ class Transfer(Evaluation):
     question = "How good are the features on other sets of images?"
     per_group = False
     on_request = True
+    lasting = False  # other sets may be named, or their images changed
     shown = ("*/logistic", "*/chance", "*")
     words = WORDS
 

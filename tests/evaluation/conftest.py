@@ -5,7 +5,8 @@ import torch
 from torch import nn
 
 from duet.data import MemoryImages
-from duet.evaluation import Context, Sizes, Subject, as_subject
+from duet.evaluation import Context, Sizes, as_subject
+from duet.evaluation.subject import Outsider
 from duet.groups import find_group
 from duet.representation import Axis, Gaussian, Table
 
@@ -57,7 +58,7 @@ def perfect():
     """An exactly equivariant table for brightness, and the counter of its forward passes."""
     group = find_group("brightness")
     counter = Counter(read_brightness)
-    subject = Subject(counter, BRIGHTNESS, {"brightness": group}, description={"method": "oracle"}, digest="oracle")
+    subject = Outsider(counter, BRIGHTNESS, {"brightness": group}, description={"method": "oracle"}, digest="oracle")
     return make_context(subject, tinted(80), group), counter
 
 

@@ -7,9 +7,17 @@ import pytest
 import torch
 
 from duet.data import MemoryImages
-from duet.evaluation import Inapplicable, as_subject, classify, transfer
+from duet.evaluation import Inapplicable, as_subject
 from duet.evaluation import classification as module
-from duet.evaluation.classification import accuracy, confusion, logistic, nearest_neighbours
+from duet.evaluation.classification import (
+    Classification,
+    accuracy,
+    classify,
+    confusion,
+    logistic,
+    nearest_neighbours,
+)
+from duet.evaluation.transfer import transfer
 from duet.groups import find_group
 from duet.networks import OnlineHead
 
@@ -125,7 +133,8 @@ def test_the_online_head_is_scored():
         head.linear.weight.copy_(torch.tensor([[1.0, 0, 0], [0, 0, 1.0]]))
         head.linear.bias.zero_()
     context = make_context(replace(subject, head=head), images, find_group("hue"), labels)
-    assert classify(context).scalars["head"] == 1.0
+    assert Classification().measure(context).scalars["head"] == 1.0
+    assert "head" not in classify(context).scalars
 
 
 def test_unlabelled_images_are_left_out():
@@ -154,7 +163,7 @@ def test_transfer_names_its_sets(monkeypatch):
         opened.append((name, split, options["image_size"], options["channels"]))
         return MemoryImages(name, split, images, labels)
 
-    monkeypatch.setattr(module, "open_images", open_images)
+    monkeypatch.setattr("duet.evaluation.transfer.open_images", open_images)
     subject = as_subject(lambda x: x.mean((2, 3)), "hue", images[:2])
     result = transfer(make_context(subject, images, find_group("hue"), labels), ["flowers", "sets/pets"])
     assert result.scalars["flowers/logistic"] == result.scalars["pets/logistic"] == 1.0

@@ -5,8 +5,8 @@ import math
 import pytest
 import torch
 
-from duet.evaluation import Inapplicable, measure_dependence, tabulate_cost
-from duet.evaluation.dependence import columns, delta_p, joint, mutual_information
+from duet.evaluation import Inapplicable
+from duet.evaluation.dependence import Dependence, columns, delta_p, joint, mutual_information
 from duet.representation import Axis, Concatenated, Gaussian, Joint, Table, VonMises
 
 A, B = Axis("a", 3, VonMises(0.2)), Axis("b", 2, Gaussian(0.2))
@@ -46,7 +46,7 @@ def test_columns_of_every_layout():
 
 def test_an_additive_table_measures_none(perfect):
     context, _ = perfect
-    scalars = measure_dependence(context).scalars
+    scalars = Dependence().measure(context).scalars
     assert scalars["delta_p_images"] < 1e-8
     assert scalars["delta_p_iid_features"] > 1e-4
     assert set(scalars) == {
@@ -56,16 +56,4 @@ def test_an_additive_table_measures_none(perfect):
 
 def test_it_needs_a_table(pixels):
     with pytest.raises(Inapplicable, match="columns"):
-        measure_dependence(pixels)
-
-
-def test_costs_are_set_against_the_reference():
-    result = tabulate_cost(
-        {"simclr": {"seconds_per_step": 2.0}, "duet": {"seconds_per_step": 2.1, "peak_bytes": 5.0}},
-        {"encoder": "small"},
-    )
-    assert result.scalars["duet/relative_seconds_per_step"] == pytest.approx(1.05)
-    assert result.scalars["duet/peak_bytes"] == 5
-    assert "duet/relative_peak_bytes" not in result.scalars
-    with pytest.raises(ValueError, match="above 0"):
-        tabulate_cost({"duet": {"seconds_per_step": 0.0}}, {})
+        Dependence().measure(pixels)

@@ -6,20 +6,30 @@ from dataclasses import replace
 import pytest
 import torch
 
-from duet.model.fitting import fit_action
-from duet.evaluation import as_subject, map_equivariance
+from duet.evaluation import as_subject
 from duet.evaluation.equivariance import (
+    Equivariance,
     diagonal_contrast,
     distance_map,
     distance_maps,
-    fitted_orbit,
     mean_square_distance,
-    prescribed_orbit,
     row_minimum,
     share_within,
 )
 from duet.groups import find_group
-from duet.representation import Axis, Concatenated, FittedAction, Gaussian, Joint, Table, VonMises, act, shift
+from duet.model import fit_action
+from duet.representation import (
+    Axis,
+    Concatenated,
+    FittedAction,
+    Gaussian,
+    Joint,
+    Prescribed,
+    Table,
+    VonMises,
+    act,
+    shift,
+)
 
 from .conftest import BRIGHTNESS, SMALL, make_context, read_brightness
 
@@ -42,10 +52,10 @@ def test_distances_are_those_of_all_differences():
 def test_the_map_of_chunks_is_the_map_of_all(perfect, monkeypatch):
     context, _ = perfect
     sweep = context.sweep()
-    orbit = prescribed_orbit(BRIGHTNESS, BRIGHTNESS.axes[0], sweep.g, context.group)
-    whole = distance_maps(sweep, orbit, BRIGHTNESS, BRIGHTNESS.axes[0])
+    action = Prescribed(BRIGHTNESS, BRIGHTNESS.axes[0])
+    whole = distance_maps(sweep, action, BRIGHTNESS, BRIGHTNESS.axes[0])
     monkeypatch.setattr("duet.evaluation.equivariance.CHUNK", 16 * 24 * 10)  # five images at a time
-    parts = distance_maps(sweep, orbit, BRIGHTNESS, BRIGHTNESS.axes[0])
+    parts = distance_maps(sweep, action, BRIGHTNESS, BRIGHTNESS.axes[0])
     for where in ("z", "logits"):
         torch.testing.assert_close(whole[where], parts[where], rtol=1e-4, atol=1e-4)
 
@@ -58,14 +68,15 @@ def test_the_prescribed_orbit_is_act_at_every_g(layout):
     axis, group = layout.axes[-1], find_group(layout.axes[-1].name)
     z, g = draw(6, layout.dim), torch.linspace(0, 1, 5)
     expected = torch.stack([act(z, layout, axis, float(value)) for value in g])
-    torch.testing.assert_close(prescribed_orbit(layout, axis, g, group)(z), expected)
+    torch.testing.assert_close(Prescribed(layout, axis).orbit(z, group.identity, g), expected)
 
 
 def test_a_relative_orbit_shifts_by_the_difference_to_the_identity():
     layout, group = Table(3, AXES[0]), find_group("rot360")
     z, g = draw(6, layout.dim), torch.tensor([0.25, 0.5, 0.75])
     expected = torch.stack([shift(z, layout, AXES[0], by) for by in (-0.25, 0.0, 0.25)])
-    torch.testing.assert_close(prescribed_orbit(layout, AXES[0], g, group, relative=True)(z), expected)
+    action = Prescribed(layout, AXES[0], relative=True)
+    torch.testing.assert_close(action.orbit(z, group.identity, g), expected)
 
 
 def test_the_fitted_orbit_is_the_action_at_every_step():
@@ -73,7 +84,7 @@ def test_the_fitted_orbit_is_the_action_at_every_step():
     action = fit_action(lambda x: x.flatten(1), images, find_group("rot360"), pairs=200)
     z, by = draw(6, 16), torch.tensor([-0.2, 0.0, 0.4])
     expected = torch.stack([action(z, float(step)) for step in by])
-    torch.testing.assert_close(fitted_orbit(action, by)(z), expected, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(action.orbit(z, 0.5, 0.5 + by), expected, rtol=1e-4, atol=1e-4)
     assert action.weight.dtype == torch.float64  # the subject's own action is left as it was
 
 
@@ -103,7 +114,7 @@ def test_the_distance_of_two_images_is_that_of_all_pairs():
 
 def test_an_exact_table_has_an_empty_diagonal(perfect):
     context, _ = perfect
-    result = map_equivariance(context)
+    result = Equivariance().measure(context)
     assert result.scalars["error_prescribed"] < 1e-3
     assert result.scalars["row_minimum_within_one_bin"] == 1.0
     assert result.scalars["row_minimum_within_one_bin_logits"] == 1.0
@@ -114,13 +125,13 @@ def test_an_exact_table_has_an_empty_diagonal(perfect):
 
 def test_the_map_costs_the_sweep_and_no_image_more(perfect):
     context, counter = perfect
-    _ = context.action  # fitted once, for whoever needs it
+    _ = context.fitted  # fitted once, for whoever needs it
     before = counter.images
-    result = map_equivariance(context)
+    result = Equivariance().measure(context)
     # 16 elements of 12 images, and the 12 untouched ones: the grid of 16 does not hold the identity.
     assert counter.images - before == 17 * 12
     assert {"map", "map_logits", "map_fitted", "map_logits_fitted"} <= set(result.arrays)
-    map_equivariance(context)
+    Equivariance().measure(context)
     assert counter.images - before == 17 * 12
 
 
@@ -128,16 +139,16 @@ def test_a_wrong_action_is_caught(perfect):
     context, _ = perfect
     mirrored = replace(
         context,
-        subject=replace(context.subject, features=lambda x: read_brightness(x).reshape(-1, 3, 8).flip(2).flatten(1)),
+        subject=replace(context.subject, function=lambda x: read_brightness(x).reshape(-1, 3, 8).flip(2).flatten(1)),
         _cache={},
     )
-    scalars = map_equivariance(mirrored).scalars
+    scalars = Equivariance().measure(mirrored).scalars
     assert scalars["error_prescribed"] > 1
     assert scalars["row_minimum_within_one_bin"] < 0.5
 
 
 def test_pixels_under_quarter_turns_are_a_permutation(pixels):
-    result = map_equivariance(pixels)
+    result = Equivariance().measure(pixels)
     assert result.scalars["error_fitted"] < 1e-3
     assert "error_prescribed" not in result.scalars
     assert result.scalars["row_minimum_within_one_bin_fitted"] == 1.0
@@ -153,13 +164,13 @@ def test_no_action_has_error_one():
     idle = FittedAction.fit(z, z, torch.rand(4), cyclic=True, order=0, ridge=1.0)
     subject = as_subject(torch.nn.Flatten(), "rot360", images[:2])
     context = make_context(subject, images, find_group("rot360"), sizes=SMALL)
-    context._cache["action", "rot360"] = idle
-    result = map_equivariance(context)
+    context._cache["fitted", "rot360"] = idle
+    result = Equivariance().measure(context)
     assert result.scalars["error_fitted"] == pytest.approx(1, abs=1e-4)
 
 
 def test_collapse_shows(collapsed):
-    scalars = map_equivariance(collapsed).scalars
+    scalars = Equivariance().measure(collapsed).scalars
     assert scalars["sensitivity"] == 0
     assert math.isnan(scalars["error_fitted"])
     assert scalars["diagonal_contrast_fitted"] == 0

@@ -6,16 +6,12 @@ import numpy as np
 import pytest
 
 from duet.evaluation import Result
-from duet.reproduction.figures import (
-    FIGURES,
-    draw_ambiguity,
-    draw_dependence,
-    draw_equivariance,
-    draw_marginals,
-    draw_probe,
-    draw_recovery,
-    draw_retrieval,
-)
+from duet.evaluation.dependence import draw_dependence
+from duet.evaluation.drawing.confusion import draw_confusion
+from duet.evaluation.equivariance import draw_equivariance
+from duet.evaluation.marginals import draw_ambiguity
+from duet.evaluation.recovery import Recovery, draw_marginals, draw_probe, draw_recovery
+from duet.evaluation.retrieval import draw_retrieval
 
 ROTATION = {"group": "rot360", "unit": "degrees", "span": [-180.0, 180.0], "cyclic": True, "data": "digits"}
 BRIGHTNESS = {"group": "brightness", "unit": "factor", "span": [0.6, 1.4], "cyclic": False, "data": "digits"}
@@ -106,8 +102,19 @@ def test_ambiguity_and_dependence():
     text = render(draw_ambiguity(Result("marginals", {"ambiguity": 0.36}, arrays, ROTATION)))
     assert "ambiguity 0.36" in text
     arrays = {f"delta_p_{name}": np.linspace(0.01, 0.1, 9) for name in ("images", "iid_pixels", "iid_features")}
-    assert "iid pixels" in render(draw_dependence(Result("dependence", {}, arrays, ROTATION)))
+    assert "noise images" in render(draw_dependence(Result("dependence", {}, arrays, ROTATION)))
 
 
-def test_every_evaluation_with_a_picture_is_listed():
-    assert set(FIGURES) == {"recovery", "equivariance", "retrieval", "marginals", "dependence", "generation"}
+def test_what_cannot_be_drawn_is_left_out():
+    with_table, without = recovery(ROTATION), recovery(ROTATION, ())
+    assert list(Recovery().figures(with_table)) == ["recovery", "probe", "marginals"]
+    del without.arrays["shown_marginal"]
+    assert list(Recovery().figures(without)) == ["probe"]
+
+
+def test_the_confusion_matrix_names_its_classes_and_counts_in_percent():
+    text = render(draw_confusion(np.array([[3, 1], [0, 4]]), ["cat", "dog"]))
+    assert {"cat", "dog", "75", "25", "100"} <= set(text.split())
+    assert "cat" not in render(draw_confusion(np.array([[3, 1], [0, 4]]), ["cat"]))
+    with pytest.raises(ValueError, match="not square"):
+        draw_confusion(np.zeros((2, 3)))

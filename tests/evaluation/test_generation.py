@@ -1,28 +1,35 @@
 """Generation: the errors against cases worked out by hand, the training on small images, the whole of it."""
 
+from functools import partial
+
 import pytest
 import torch
 
-from duet.model import Encoder
+from duet import Experiment
 from duet.evaluation import as_subject
+from duet.evaluation.decoding import Training, train_decoder
 from duet.evaluation.generation import (
-    Training,
     action_errors,
-    elements,
-    fitted_action,
+    default_actions,
     generation,
-    prescribed_action,
     reconstruction_errors,
     squared_errors,
-    train_decoder,
 )
-from duet.training.experiment import Experiment, build_layout
+from duet.evaluation.grid import elements_through_identity
 from duet.groups import GROUPS, Scale
+from duet.model import Encoder, fit_action
 from duet.networks import build_backbone
 from duet.networks.decoder import Decoder
-from duet.representation import Flat
+from duet.representation import Action, Flat
+from duet.training.experiment import build_layout
 
 FLIP, ROTATION = GROUPS["hflip"], GROUPS["rot360"]
+
+
+@pytest.fixture(autouse=True)
+def _few_pairs(monkeypatch):
+    """Enough for an action of sixteen features."""
+    monkeypatch.setattr("duet.evaluation.generation.fit_action", partial(fit_action, pairs=200))
 
 
 def generator(seed=0):
@@ -56,7 +63,23 @@ def tiny_encoder(method="duet", reference="absolute", **options):
     torch.manual_seed(0)
     experiment = Experiment(method, encoder="small", dim=16, bins=4, channels=1, reference=reference, **options)
     backbone = build_backbone("small", channels=1, dim=16)
-    return Encoder(backbone, build_layout(experiment, 16), experiment, (12, 12))
+    provenance = {"method": method}
+    layout = build_layout(experiment, 16)
+    return Encoder(backbone, layout, experiment.groups, reference, image_size=12, provenance=provenance)
+
+
+class Mirror(Action):
+    """Half a turn on the circle of flips mirrors; anything else stays."""
+
+    def act(self, z, by):
+        return torch.where((by == 0.5).unsqueeze(1), z.flip(1), z)
+
+
+class Black(Action):
+    """Nothing is left of any features."""
+
+    def act(self, z, by):
+        return 0 * z
 
 
 def test_the_error_of_an_image_is_the_mean_over_its_pixels():
@@ -67,10 +90,7 @@ def test_the_error_of_an_image_is_the_mean_over_its_pixels():
 
 def test_errors_of_actions_worked_out_by_hand():
     images = torch.tensor([[[[0.0, 1.0]]], [[[0.5, 0.5]]]])  # the first one changes when it is mirrored
-    actions = {
-        "mirror": lambda z, g: z.flip(1) if g == 0.75 else z,
-        "black": lambda z, g: 0 * z,
-    }
+    actions = {"mirror": Mirror(), "black": Black()}
     g = torch.tensor([0.25, 0.75])
     errors, strips = action_errors(lambda z: z.view(-1, 1, 1, 2), flatten(images), images, FLIP, g, actions, shown=1)
     # Mirrored, the first image is wrong by 1 in both pixels, the second not at all; black is wrong by 1/2 and 1/4.
@@ -89,45 +109,66 @@ def test_reconstruction_is_compared_with_the_view_itself():
 
 
 def test_a_sweep_of_the_circle_meets_the_identity_and_no_element_twice():
-    g = elements(ROTATION, 12)
+    g = elements_through_identity(ROTATION, 12)
     assert ROTATION.parameter(g).tolist() == pytest.approx(range(-180, 180, 30), abs=1e-3)
 
 
 def test_a_sweep_of_an_interval_covers_what_is_drawn():
-    assert elements(GROUPS["brightness"], 4).tolist() == [0, 0.25, 0.5, 0.75, 1]
-    g = elements(Scale(area=(0.5, 1.0)), 4)
+    assert elements_through_identity(GROUPS["brightness"], 4).tolist() == [0, 0.25, 0.5, 0.75, 1]
+    g = elements_through_identity(Scale(area=(0.5, 1.0)), 4)
     assert 0.4 < g[0] < 0.6
     assert g[-1] == 1
 
 
 def test_a_sweep_of_a_finite_group_is_the_group():
-    assert elements(GROUPS["rot4"], 12).tolist() == [0.125, 0.375, 0.625, 0.875]
+    assert elements_through_identity(GROUPS["rot4"], 12).tolist() == [0.125, 0.375, 0.625, 0.875]
 
 
 def test_the_prescribed_action_goes_to_the_element_itself():
     encoder = tiny_encoder()
     z = torch.randn(3, 16)
-    moved = prescribed_action(as_subject(encoder), ROTATION)["prescribed"](z, 0.9)
+    moved = default_actions(encoder, ROTATION, blobs(10))["prescribed"].carry(z, ROTATION.identity, 0.9)
     assert torch.equal(moved, encoder.representation(z).act(to=0.9).flat)
 
 
 def test_a_model_of_differences_is_moved_by_the_difference_from_the_identity():
     encoder = tiny_encoder(reference="relative")
     z = torch.randn(3, 16)
-    moved = prescribed_action(as_subject(encoder), ROTATION)["prescribed"](z, 0.9)
+    moved = default_actions(encoder, ROTATION, blobs(10))["prescribed"].carry(z, ROTATION.identity, 0.9)
     assert torch.equal(moved, encoder.representation(z).shift(by=0.9 - ROTATION.identity).flat)
 
 
 def test_features_without_columns_have_no_prescribed_action():
     encoder = tiny_encoder("simclr")
     assert isinstance(encoder.layout, Flat)
-    assert prescribed_action(as_subject(encoder), ROTATION) == {}
+    assert list(default_actions(encoder, ROTATION, blobs(10))) == ["fitted"]
 
 
-def test_the_fitted_action_gets_the_difference_from_the_identity():
+def test_an_action_gets_the_difference_from_the_identity():
     asked = []
-    fitted_action(lambda z, by: asked.append(by), FLIP)(torch.zeros(2, 3), 0.75)
+
+    class Asking(Action):
+        def act(self, z, by):
+            asked.append(by)
+            return z
+
+    images = torch.zeros(2, 1, 1, 2)
+    action_errors(
+        lambda z: z.view(-1, 1, 1, 2), flatten(images), images, FLIP, torch.tensor([0.75]), {"a": Asking()}, shown=1
+    )
     torch.testing.assert_close(asked[0], torch.tensor([0.5, 0.5]))
+
+
+def test_actions_that_are_given_are_used():
+    result = generation(
+        tiny_encoder(),
+        blobs(10),
+        blobs(4),
+        decoder=tiny_decoder(16, 1, (12, 12)).eval(),
+        actions={"black": Black()},
+        sweep=3,
+    )
+    assert set(result.scalars) == {"reconstruction_error", "no_action_error", "action_error_black"}
 
 
 def test_a_decoder_learns_far_more_than_the_mean_image():

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from duet.evaluation import Inapplicable, measure_ambiguity
-from duet.evaluation.marginals import advice, ambiguity, entropy, expectations, find_modes
+from duet.evaluation import Inapplicable
+from duet.evaluation.marginals import Marginals, advice, ambiguity, entropy, expectations, find_modes
 from duet.groups import find_group
 from duet.representation import Axis, Gaussian, VonMises
 
@@ -84,12 +84,12 @@ def test_entropy_by_hand():
 
 
 def with_features(context, features):
-    return replace(context, subject=replace(context.subject, features=features), _cache={})
+    return replace(context, subject=replace(context.subject, function=features), _cache={})
 
 
 def test_images_at_the_identity_are_clear(perfect):
     context, _ = perfect
-    result = measure_ambiguity(context)
+    result = Marginals().measure(context)
     assert result.scalars["ambiguity"] < 0.01
     assert result.scalars["modes"] == 1
     assert result.scalars["main_mode"] == pytest.approx(1.0, abs=0.02)
@@ -103,7 +103,7 @@ def test_images_at_all_elements_are_ambiguous(perfect):
         g = torch.linspace(0, 1, len(images))
         return BRIGHTNESS.axes[0].target.log_masses(g, 8).repeat(1, 3)
 
-    result = measure_ambiguity(with_features(context, anywhere))
+    result = Marginals().measure(with_features(context, anywhere))
     assert result.scalars["ambiguity"] > 0.95
     assert result.scalars["ambiguity_of_guesses"] > 0.9
     assert "unlikely" in result.provenance["advice"]
@@ -113,7 +113,7 @@ def test_images_at_all_elements_are_ambiguous(perfect):
 
 def test_an_unsure_model_is_told_from_ambiguous_images(perfect):
     context, _ = perfect
-    result = measure_ambiguity(with_features(context, lambda x: read_brightness(x, sharpness=0.2)))
+    result = Marginals().measure(with_features(context, lambda x: read_brightness(x, sharpness=0.2)))
     assert result.scalars["ambiguity"] > 0.5
     assert result.scalars["ambiguity_of_guesses"] < 0.05
     assert "train longer" in result.provenance["advice"]
@@ -122,9 +122,9 @@ def test_an_unsure_model_is_told_from_ambiguous_images(perfect):
 def test_it_needs_a_table_and_an_upright(perfect, pixels):
     context, _ = perfect
     with pytest.raises(Inapplicable, match="rot4"):
-        measure_ambiguity(pixels)
+        Marginals().measure(pixels)
     with pytest.raises(Inapplicable, match="upright"):
-        measure_ambiguity(replace(context, subject=replace(context.subject, relative=True), _cache={}))
+        Marginals().measure(replace(context, subject=replace(context.subject, relative=True), _cache={}))
 
 
 def test_advice_is_one_sentence():

@@ -6,8 +6,9 @@ import pytest
 import scipy.stats
 import torch
 
-from duet.evaluation import recover_elements
-from duet.evaluation.recovery import calibration, difference_errors, errors, linear_probe, rank_correlation
+from duet.domain import as_domain
+from duet.evaluation.recovery import Recovery, calibration, difference_errors, errors, linear_probe, rank_correlation
+from duet.evaluation.subject import Outsider
 from duet.groups import GROUPS, find_group
 from duet.representation import Axis, Table, VonMises
 
@@ -80,13 +81,11 @@ def test_rank_correlation_is_spearmans():
 
 @pytest.mark.parametrize("cyclic", [True, False])
 def test_the_probe_finds_what_is_linear(cyclic):
-    from duet.evaluation.element import coordinates, separation
-
     g = torch.rand(300, generator=generator())
     mixing = torch.randn(2 if cyclic else 1, 6, generator=generator())
-    z = coordinates(g, cyclic) @ mixing + 0.01 * torch.randn(300, 6, generator=generator())
+    z = as_domain(cyclic).coordinates(g) @ mixing + 0.01 * torch.randn(300, 6, generator=generator())
     found = linear_probe(z[:200], g[:200], z[200:], cyclic)
-    assert float(separation(found, g[200:], cyclic).abs().max()) < 0.03
+    assert float(as_domain(cyclic).distance(found, g[200:]).max()) < 0.03
 
 
 def test_the_probe_cannot_find_what_is_not_there():
@@ -97,7 +96,7 @@ def test_the_probe_cannot_find_what_is_not_there():
 
 def test_an_exact_table_is_read_exactly(perfect):
     context, _ = perfect
-    result = recover_elements(context)
+    result = Recovery().measure(context)
     assert result.scalars["median_error_factor"] < 0.005
     assert result.scalars["r2"] > 0.999
     assert result.scalars["median_difference_error_factor"] < 0.005
@@ -108,7 +107,7 @@ def test_an_exact_table_is_read_exactly(perfect):
 
 def test_content_that_holds_no_g_gives_it_away_to_no_probe(perfect):
     context, _ = perfect
-    scalars = recover_elements(context).scalars
+    scalars = Recovery().measure(context).scalars
     assert scalars["probe_median_error_factor"] < 0.02
     assert scalars["content_probe_median_error_factor"] > 0.15
 
@@ -119,8 +118,8 @@ def test_content_that_holds_g_is_caught(perfect):
     def leak(images):
         return read_brightness(images) + images.mean((1, 2, 3)).unsqueeze(1)
 
-    leaky = replace(context, subject=replace(context.subject, features=leak), _cache={})
-    assert recover_elements(leaky).scalars["content_probe_median_error_factor"] < 0.02
+    leaky = replace(context, subject=replace(context.subject, function=leak), _cache={})
+    assert Recovery().measure(leaky).scalars["content_probe_median_error_factor"] < 0.02
 
 
 def quadrant_masses(images):
@@ -136,16 +135,14 @@ def quadrant_masses(images):
 def compass():
     """Images with a bright right side: their direction is their angle."""
     ramp = torch.linspace(0, 1, 16).expand(60, 1, 16, 16) * (0.5 + 0.5 * torch.rand(60, 1, 1, 1, generator=generator()))
-    from duet.evaluation import Subject
-
     layout = Table(2, Axis("rot360", 8, VonMises(0.2)))
     group = find_group("rot360")
-    subject = Subject(quadrant_masses, layout, {"rot360": group}, digest="compass")
+    subject = Outsider(quadrant_masses, layout, {"rot360": group}, digest="compass")
     return make_context(subject, ramp.contiguous(), group)
 
 
 def test_rotations_are_read_with_both_kinds_of_corners(compass):
-    scalars = recover_elements(compass).scalars
+    scalars = Recovery().measure(compass).scalars
     for suffix in ("", "_circle"):
         assert scalars[f"median_error_degrees{suffix}"] < 3
         assert f"content_probe_median_error_degrees{suffix}" in scalars
@@ -155,10 +152,10 @@ def test_rotations_are_read_with_both_kinds_of_corners(compass):
 def test_a_relative_reference_is_judged_by_differences_only(compass):
     turned = replace(
         compass,
-        subject=replace(compass.subject, relative=True, features=lambda x: quadrant_masses(x).roll(3, 1)),
+        subject=replace(compass.subject, relative=True, function=lambda x: quadrant_masses(x).roll(3, 1)),
         _cache={},
     )
-    result = recover_elements(turned)
+    result = Recovery().measure(turned)
     assert "median_error_degrees" not in result.scalars
     assert "r2" not in result.scalars
     assert result.scalars["median_difference_error_degrees"] < 3
@@ -167,7 +164,7 @@ def test_a_relative_reference_is_judged_by_differences_only(compass):
 
 
 def test_features_without_a_table_have_a_probe_only(pixels):
-    scalars = recover_elements(pixels).scalars
+    scalars = Recovery().measure(pixels).scalars
     assert "median_error_degrees" not in scalars
     assert "probe_accuracy" in scalars
     assert scalars["constant_accuracy"] == 0.25

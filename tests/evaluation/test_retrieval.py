@@ -5,10 +5,11 @@ from dataclasses import replace
 import pytest
 import torch
 
-from duet.evaluation import Context, Sizes, retrieve
+from duet.evaluation import Context, Sizes
 from duet.evaluation.context import Sweep
-from duet.evaluation.retrieval import _copies, distances, score
+from duet.evaluation.retrieval import Retrieval, _copies, distances, score
 from duet.groups import find_group
+from duet.representation import Action
 
 
 def test_ranks_by_hand():
@@ -34,18 +35,25 @@ def test_equally_near_copies_come_in_random_order():
     assert tied.nearest.tolist() == [[0.5, 0.5, 0]]
 
 
+class Adding(Action):
+    """T_by z = z + by."""
+
+    def act(self, z, by):
+        return z + by.unsqueeze(1)
+
+
 def test_distances_go_to_the_copies_of_the_same_image():
     z = torch.tensor([[[0.0], [10.0]], [[1.0], [20.0]]])  # two elements of two images
     sweep = Sweep(find_group("brightness"), torch.tensor([0.0, 1.0]), z, z[0])
     source, goal = torch.tensor([[0], [1]]), torch.tensor([[1], [0]])
-    found = distances(sweep, source, goal, lambda features, a, b: features + (b - a).unsqueeze(1))
+    found = distances(sweep, source, goal, Adding())
     # Image 0 moves from 0 to 0 + 1; image 1 from 20 to 20 - 1.
     assert found.tolist() == [[1.0, 0.0], [9.0, 1.0]]
 
 
 def test_an_exact_action_hits_always(perfect):
     context, _ = perfect
-    scalars = retrieve(context).scalars
+    scalars = Retrieval().measure(context).scalars
     assert scalars["hit1_prescribed"] == scalars["mrr_prescribed"] == 1.0
     assert scalars["parameter_error_factor_prescribed"] == 0
     assert scalars["chance_hit1"] == pytest.approx(1 / 16)
@@ -54,14 +62,14 @@ def test_an_exact_action_hits_always(perfect):
 
 
 def test_the_copies_of_a_finite_group_are_its_elements(pixels):
-    scalars = retrieve(pixels).scalars
+    scalars = Retrieval().measure(pixels).scalars
     assert scalars["hit1_fitted"] == 1.0
     assert scalars["chance_hit1"] == 0.25
     assert "hit5_fitted" not in scalars
 
 
 def test_collapse_scores_as_chance_does(collapsed):
-    scalars = retrieve(collapsed).scalars
+    scalars = Retrieval().measure(collapsed).scalars
     assert scalars["hit1_fitted"] == pytest.approx(scalars["chance_hit1"])
     assert scalars["mrr_fitted"] == pytest.approx(scalars["chance_mrr"])
     assert scalars["parameter_error_degrees_fitted"] == pytest.approx(
@@ -72,7 +80,7 @@ def test_collapse_scores_as_chance_does(collapsed):
 def test_a_relative_reference_moves_by_the_difference(perfect):
     context, _ = perfect
     relative = replace(context, subject=replace(context.subject, relative=True), _cache={})
-    assert retrieve(relative).scalars["hit1_prescribed"] == 1.0
+    assert Retrieval().measure(relative).scalars["hit1_prescribed"] == 1.0
 
 
 @pytest.mark.parametrize(
@@ -88,4 +96,4 @@ def test_copies_lie_evenly_apart(name, kept):
 def test_more_queries_are_more_rows(perfect):
     context, _ = perfect
     more: Context = replace(context, sizes=Sizes(images=12, sweep=16, queries=5, probe=64, pairs=300), _cache={})
-    assert retrieve(more).arrays["parameter_error_prescribed"].shape == (60,)
+    assert Retrieval().measure(more).arrays["parameter_error_prescribed"].shape == (60,)

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from duet.evaluation.result import Result
-from duet.reproduction.strips import GAP, _mosaic, draw_strips
+from duet.evaluation import Result
+from duet.evaluation.drawing.strips import GAP, _mosaic, draw_strips
 
 
 def result(actions=("prescribed", "fitted"), channels=1, swept=4, unit="degrees"):
@@ -31,7 +31,12 @@ def test_every_strip_has_its_rows_and_their_errors():
 
 def test_columns_are_labelled_in_the_raw_unit():
     strip = draw_strips(result()).axes[0]
-    assert [label.get_text() for label in strip.get_xticklabels()] == ["-180°", "-90°", "0°", "90°"]
+    assert [label.get_text() for label in strip.get_xticklabels()] == [
+        "\N{MINUS SIGN}180°",
+        "\N{MINUS SIGN}90°",
+        "0°",
+        "90°",
+    ]
 
 
 def test_a_model_without_a_table_has_no_prescribed_row():

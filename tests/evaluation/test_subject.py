@@ -6,42 +6,34 @@ import pytest
 import torch
 from torch import nn
 
-from duet import Encoder
-from duet.evaluation import Context, Sizes, as_subject, load_subject
-from duet.evaluation.context import _drawn_range
-from duet.training.experiment import Experiment, build_layout
+from duet.evaluation import Context, Inapplicable, Sizes, as_subject, load_subject
+from duet.evaluation.grid import sweep_elements
+from duet.evaluation.subject import axis_of, need_axis
 from duet.groups import GROUPS, find_group
-from duet.networks import build_backbone
 from duet.representation import Flat
 
-from .conftest import Counter, make_context, see_nothing, tinted
-
-
-def trained(**values):
-    """An encoder with fresh weights, as good as a trained one to see how it is handled."""
-    options = {"encoder": "small", "channels": 1, "dim": 128, "group": ("rot360",), "data": "digits", **values}
-    experiment = Experiment(**options)
-    torch.manual_seed(0)
-    backbone = build_backbone("small", channels=1, dim=128)
-    return Encoder(backbone, build_layout(experiment, 128), experiment, (28, 28))
+from ..conftest import random_encoder
+from .conftest import SMALL, Counter, make_context, see_nothing, tinted
 
 
 def test_an_encoder_brings_all_it_knows():
-    subject = as_subject(trained())
+    subject = as_subject(random_encoder())
     assert list(subject.groups) == ["rot360"]
-    assert subject.axis(GROUPS["rot360"]).bins == 8
-    assert subject.axis(GROUPS["hue"]) is None
+    assert axis_of(subject, GROUPS["rot360"]).bins == need_axis(subject, GROUPS["rot360"]).bins == 8
+    assert axis_of(subject, GROUPS["hue"]) is None
+    with pytest.raises(Inapplicable, match="no columns for hue"):
+        need_axis(subject, GROUPS["hue"])
     assert subject.description["method"] == "duet"
     assert not subject.relative
-    assert as_subject(trained(reference="relative")).relative
-    assert not as_subject(trained(method="simclr", reference="relative")).relative
-    assert as_subject(trained(method="simclr")).layout == Flat(128)
+    assert as_subject(random_encoder(reference="relative")).relative
+    assert not as_subject(random_encoder(method="simclr", reference="relative")).relative
+    assert as_subject(random_encoder(method="simclr")).layout == Flat(128)
 
 
 def test_other_weights_have_another_fingerprint():
-    encoder = trained()
+    encoder = random_encoder()
     before = as_subject(encoder).digest
-    assert as_subject(trained()).digest == before
+    assert as_subject(random_encoder()).digest == before
     with torch.no_grad():
         next(encoder.backbone.parameters()).add_(1e-3)
     assert as_subject(encoder).digest != before
@@ -80,17 +72,21 @@ def test_an_encoder_by_name(tmp_path, monkeypatch):
     (tmp_path / "mine_for_a_test.py").write_text(
         "import torch\ndef build():\n    return torch.nn.Flatten()\nnumber = 3\n"
         "def nothing():\n    return None\ndef greedy(width):\n    return torch.nn.Flatten()\n"
+        "def told(channels):\n    return lambda images: torch.full((len(images), 1), float(channels))\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
     subject = load_subject("mine_for_a_test:build", "rot4", torch.zeros(2, 1, 4, 4))
     assert subject.layout == Flat(16)
     assert subject.description["method"] == "mine_for_a_test:build"
+    told = load_subject("mine_for_a_test:told", "rot4", torch.zeros(2, 3, 4, 4))
+    assert told.features(torch.zeros(1, 3, 4, 4)).tolist() == [[3]]
     for spec, reason in (
-        ("mine_for_a_test", "module:function"),
+        ("mine_for_a_test", "module:Name"),
         ("no_such_module_at_all:build", "cannot import"),
-        ("mine_for_a_test:number", "no function 'number'"),
+        ("mine_for_a_test:bild", "no 'bild' .did you mean 'build'"),
+        ("mine_for_a_test:number", "not a function"),
         ("mine_for_a_test:nothing", "not a NoneType"),
-        ("mine_for_a_test:greedy", "without arguments"),
+        ("mine_for_a_test:greedy", "from channels= alone"),
     ):
         with pytest.raises(ValueError, match=reason):
             load_subject(spec, "rot4", torch.zeros(2, 1, 4, 4))
@@ -114,13 +110,14 @@ def test_a_sweep_takes_the_elements_that_training_draws():
     images = tinted(20)
     subject = as_subject(see_nothing, ("scale", "brightness", "grayscale", "rot360"), images)
     context = make_context(subject, images, find_group("scale"))
-    scale = context.elements(find_group("scale"))
+    scale = context.sweep().g
+    assert torch.equal(scale, sweep_elements(find_group("scale"), SMALL.sweep))
     assert 0.2 < float(scale[0]) < 0.26
     assert float(scale[-1]) == 1
-    assert context.elements(find_group("brightness"))[[0, -1]].tolist() == [0, 1]
-    assert context.elements(find_group("grayscale")).tolist() == [0, 1]
-    assert float(context.elements(find_group("rot360")).max()) < 1  # 1 would be 0 again
-    assert _drawn_range(find_group("hue")) == (0, 1)
+    assert context.sweep(find_group("brightness")).g[[0, -1]].tolist() == [0, 1]
+    assert context.sweep(find_group("grayscale")).g.tolist() == [0, 1]
+    assert float(context.sweep(find_group("rot360")).g.max()) < 1  # 1 would be 0 again
+    assert find_group("hue").drawn_range() == (0, 1)
 
 
 def test_the_drawn_images_depend_on_the_seed_alone():

@@ -6,13 +6,20 @@ import numpy as np
 import pytest
 import torch
 
+import duet
 from duet.data import MemoryImages
-from duet.evaluation import EVALUATIONS, Inapplicable, Result, Subject, as_subject, evaluate, flatten, suite, table
+from duet.evaluation import EVALUATIONS, Evaluation, Inapplicable, Result, as_subject, evaluate, flatten, suite, table
 from duet.evaluation.context import Labelled
+from duet.evaluation.subject import Outsider
+from duet.evaluation.suite import find_evaluations
 from duet.groups import find_group
-from duet.representation import Axis, Concatenated, FittedAction, Gaussian, Table, VonMises
+from duet.model import Encoder
+from duet.representation import Axis, Concatenated, Gaussian, Table, VonMises
 
+from ..conftest import random_encoder
 from .conftest import make_context, tinted
+
+USUAL = find_evaluations(None)
 
 
 def inverted(images):
@@ -23,17 +30,23 @@ def inverted(images):
 def test_all_evaluations_have_results_of_their_names(perfect, tmp_path):
     context, _ = perfect
     results = evaluate(context, out=tmp_path, progress=False)
-    assert list(results) == list(EVALUATIONS)
-    assert sorted(p.stem for p in tmp_path.glob("*.json")) == sorted(EVALUATIONS)
+    assert list(results) == USUAL
+    assert sorted(p.stem for p in tmp_path.glob("*.json")) == sorted(USUAL)
     for name, result in results.items():
         assert result.name == name
         assert result.provenance["group"] == "brightness"
         assert result.provenance["data"] == "made"
 
 
+def test_what_is_on_request_is_done_when_it_is_named():
+    assert "transfer" in EVALUATIONS
+    assert "transfer" not in USUAL
+    assert find_evaluations(["transfer", "recovery"]) == ["recovery", "transfer"]  # in their order, not as named
+
+
 def test_no_image_is_seen_twice(perfect):
     context, counter = perfect
-    evaluate(context, [name for name in EVALUATIONS if name != "generation"], progress=False)
+    evaluate(context, [name for name in USUAL if name != "generation"], progress=False)
     # Features of all 80 images; the sweep of 12 at 16 elements and the identity; 64 of the probe; 2 x 300 for the
     # fitted action; 12 images of noise.
     assert counter.images == 80 + 17 * 12 + 64 + 600 + 12
@@ -89,7 +102,9 @@ def test_the_same_seed_gives_the_same_numbers_in_any_order(perfect):
 
 def test_unknown_names_are_refused(perfect):
     context, _ = perfect
-    with pytest.raises(ValueError, match="no evaluation retreival; there are classification"):
+    with pytest.raises(
+        ValueError, match=r"no evaluation retreival \(did you mean 'retrieval'\?\); there are classification"
+    ):
         evaluate(context, ["retreival"])
     with pytest.raises(ValueError, match="no sizes 'huge'"):
         suite._sizes("huge")
@@ -106,7 +121,7 @@ def test_every_group_of_several_is_evaluated(tmp_path):
     layout = Concatenated(2, axes)
     mixing = torch.randn(3, layout.dim, generator=torch.Generator().manual_seed(0))
     groups = {name: find_group(name) for name in ("brightness", "contrast")}
-    subject = Subject(lambda x: x.mean((2, 3)) @ mixing, layout, groups, digest="two")
+    subject = Outsider(lambda x: x.mean((2, 3)) @ mixing, layout, groups, digest="two")
     context = make_context(subject, tinted(60), groups["brightness"])
     results = evaluate(context, ["classification", "retrieval"], out=tmp_path, progress=False)
     assert list(results) == ["classification", "retrieval", "retrieval-contrast"]
@@ -117,25 +132,47 @@ def test_every_group_of_several_is_evaluated(tmp_path):
 def test_an_evaluation_of_your_own_takes_part(perfect, monkeypatch):
     context, _ = perfect
 
-    def count(context):
-        return Result("count", {"images": float(len(context.images))}, {}, context.provenance())
+    class Count(Evaluation):
+        name = "count"
 
-    monkeypatch.setitem(EVALUATIONS, "count", count)
+        def measure(self, context):
+            return Result("whatever", {"images": float(len(context.images))})
+
+    monkeypatch.setitem(EVALUATIONS, "count", Count())
     results = evaluate(context, ["count"], progress=False)
+    assert results["count"].name == "count"
     assert results["count"].scalars == {"images": 12}
+    assert results["count"].provenance["weights"] == "oracle"
     assert table(results).split() == ["count", "images", "12.000"]
+
+
+class Raising(Evaluation):
+    """Measures nothing and says why."""
+
+    name = "raising"
+
+    def __init__(self, error):
+        self.error = error
+
+    def measure(self, context):
+        raise self.error
 
 
 def test_an_error_is_not_swallowed(perfect, monkeypatch):
     context, _ = perfect
-
-    def broken(context):
-        raise ValueError("broken")
-
-    monkeypatch.setitem(EVALUATIONS, "broken", broken)
+    monkeypatch.setitem(EVALUATIONS, "raising", Raising(ValueError("broken")))
     with pytest.raises(ValueError, match="broken"):
-        evaluate(context, ["broken"], progress=False)
-    assert issubclass(Inapplicable, ValueError)
+        evaluate(context, ["raising"], progress=False)
+
+
+def test_an_inapplicable_evaluation_is_a_line_and_the_others_go_on(perfect, monkeypatch, capsys):
+    context, _ = perfect
+    monkeypatch.setitem(EVALUATIONS, "raising", Raising(Inapplicable("there is no light")))
+    assert list(evaluate(context, ["raising", "dependence"])) == ["dependence"]
+    assert capsys.readouterr().err == "raising is left out: there is no light\n"
+    # Who asks for it directly meets a mistake of the user's like any other.
+    with pytest.raises(duet.DuetError, match="no light"):
+        EVALUATIONS["raising"].measure(context)
 
 
 def test_the_table_has_the_headlines(perfect):
@@ -153,11 +190,7 @@ def test_flat_names_join_result_and_scalar():
 
 
 def test_a_run_on_disk_is_evaluated_in_its_folder(tmp_path):
-    from duet.model import save
-
-    from .test_subject import trained
-
-    save(trained(), tmp_path / "model")
+    random_encoder().save(tmp_path / "model")
     sizes = replace(suite.SIZES["demo"], images=8, sweep=8, probe=64, pairs=64, train=100, test=50)
     results = evaluate(tmp_path, ["classification", "equivariance"], sizes=sizes, progress=False)
     assert sorted(p.name for p in (tmp_path / "results").glob("*.json")) == ["classification.json", "equivariance.json"]
@@ -168,12 +201,8 @@ def test_a_run_on_disk_is_evaluated_in_its_folder(tmp_path):
 
 
 def test_what_is_not_the_runs_own_replaces_nothing(tmp_path, monkeypatch):
-    from duet.model import save
-
-    from .test_subject import trained
-
-    save(trained(), tmp_path / "run" / "model")
-    save(trained(), tmp_path / "other" / "model")
+    random_encoder().save(tmp_path / "run" / "model")
+    random_encoder().save(tmp_path / "other" / "model")
     sizes = replace(suite.SIZES["demo"], images=8, sweep=8, probe=64, pairs=64, decoder_steps=1)
     for folder, own in (("run", {}), ("run", {"group": "rot4"}), ("other", {})):
         context = suite.open_context(tmp_path / folder, sizes=sizes, **own)
@@ -184,17 +213,54 @@ def test_what_is_not_the_runs_own_replaces_nothing(tmp_path, monkeypatch):
     assert kept == {"run/model/decoders/rot360.safetensors", "other/model/decoders/rot360.safetensors"}
     assert (tmp_path / "run" / "results" / "rot4" / "generation.json").exists()
     monkeypatch.chdir(tmp_path)
-    evaluate(suite.open_context(trained(), sizes=sizes), ["generation"], out="loose", progress=False)
+    evaluate(suite.open_context(random_encoder(), sizes=sizes), ["generation"], out="loose", progress=False)
     assert sorted(path.name for path in (tmp_path / "loose").iterdir()) == ["generation.json", "generation.npz"]
     assert not (tmp_path / "decoders").exists()
 
 
-def test_every_subject_gets_an_action_of_its_own_training_images(perfect):
+def test_every_subject_gets_an_action_of_its_own_training_images():
+    brings = random_encoder(size=12)
+    without = Encoder(brings.backbone, brings.layout, brings.groups, image_size=12)
+    assert brings.actions["rot360"]
+    assert not without.actions
+    images = torch.rand(80, 1, 12, 12, generator=torch.Generator().manual_seed(0))
+    found = [
+        evaluate(make_context(subject, images, find_group("rot360")), ["equivariance", "retrieval"], progress=False)
+        for subject in (brings, without)
+    ]
+    assert flatten(found[0]) == flatten(found[1])
+
+
+def test_an_encoder_that_learns_on_is_measured_again(tmp_path):
+    encoder = random_encoder(size=12)
+    images = torch.rand(80, 1, 12, 12, generator=torch.Generator().manual_seed(0))
+
+    def measure():
+        context = make_context(encoder, images, find_group("rot360"))
+        return evaluate(context, ["dependence"], out=tmp_path, progress=False)["dependence"]
+
+    first = measure()
+    assert measure().scalars == first.scalars
+    with torch.no_grad():
+        encoder.backbone.norm.weight.mul_(3)
+    later = measure()
+    assert later.scalars != first.scalars
+    assert later.provenance["weights"] != first.provenance["weights"]
+
+
+def test_other_sets_for_transfer_are_measured_and_not_taken_from_disk(perfect, tmp_path, monkeypatch):
     context, _ = perfect
-    idle = FittedAction.fit(torch.randn(4, 24), torch.randn(4, 24), torch.rand(4), cyclic=False, order=0)
-    brings = replace(context, subject=replace(context.subject, actions={"brightness": idle}), _cache={})
-    names = ["equivariance", "retrieval"]
-    assert flatten(evaluate(brings, names, progress=False)) == flatten(evaluate(context, names, progress=False))
+    monkeypatch.setattr("duet.evaluation.transfer.open_images", lambda name, split, **options: context.train)
+    for name in ("flowers", "pets"):
+        found = evaluate(replace(context, transfer=(name,)), ["transfer"], out=tmp_path, progress=False)["transfer"]
+        assert {key.partition("/")[0] for key in found.scalars} == {name}
+    assert Result.load(tmp_path / "transfer.json").scalars.keys() == found.scalars.keys()
+
+
+def test_transfer_without_a_set_is_left_out_with_a_reason(perfect, capsys):
+    context, _ = perfect
+    assert evaluate(context, ["transfer"]) == {}
+    assert "transfer is left out: name the sets" in capsys.readouterr().err
 
 
 def test_a_user_encoder_on_a_named_set(tmp_path, monkeypatch):
@@ -212,17 +278,20 @@ def test_bars_show_on_a_terminal_and_leave_nothing(pixels, monkeypatch):
     from rich.console import Console
 
     stream = io.StringIO()
-    monkeypatch.setattr(suite, "Console", lambda stderr: Console(file=stream, force_terminal=True, width=100))
+    monkeypatch.setattr("duet.progress.Console", lambda stderr: Console(file=stream, force_terminal=True, width=100))
     evaluate(pixels, ["retrieval"])
     assert "retrieval" in stream.getvalue()
+
+
+def test_a_subject_is_a_subject_already(pixels):
     assert as_subject(pixels.subject) is pixels.subject
 
 
 def test_two_bins_on_a_circle_leave_out_what_needs_three(capsys):
     images = torch.rand(80, 1, 4, 4, generator=torch.Generator().manual_seed(1))
     layout, group = Table(8, Axis("rot4", 2, VonMises(0.2))), find_group("rot4")
-    subject = Subject(lambda x: x.flatten(1), layout, {"rot4": group}, digest="two")
-    found = evaluate(make_context(subject, images, group), [name for name in EVALUATIONS if name != "generation"])
+    subject = Outsider(lambda x: x.flatten(1), layout, {"rot4": group}, digest="two")
+    found = evaluate(make_context(subject, images, group), [name for name in USUAL if name != "generation"])
     assert list(found) == ["classification", "recovery", "equivariance", "retrieval", "dependence"]
     assert "median_error_degrees" not in found["recovery"].scalars
     assert "probe_median_error_degrees" in found["recovery"].scalars
