@@ -75,7 +75,7 @@ take module:Name, a thing of your own."""
     def run(self, args: argparse.Namespace) -> int:
         """Train, resume, or show the configuration."""
         from ..training.adoption import adopt
-        from ..training.experiment import Experiment, from_dict, from_file, merge, preset, read_yaml
+        from ..training.experiment import NAMED, Experiment, from_dict, from_file, merge, preset, read_yaml
 
         options = {"track": args.track, "checkpoint_every": args.checkpoint_every, "device": args.device}
         given = {name: getattr(args, name) for names in SECTIONS.values() for name in names}
@@ -99,8 +99,9 @@ take module:Name, a thing of your own."""
         from ..training.run import train
 
         same = {key: value for key, value in typed.items() if key in ("method", "group", "data")}
-        base = from_dict(merge(recipe, filed, same)) if args.preset else Experiment(method=experiment.method)
-        run = _folder(args.out, experiment, experiment.name_beside(base))
+        usual = merge(recipe, filed, same) if args.preset else {}
+        base = {**experiment.to_dict(), **{key: usual.get(key, getattr(Experiment, key)) for key in NAMED}}
+        run = _folder(args.out, experiment, experiment.name_beside(from_dict(base)))
         try:
             train(experiment, run, **options)
         except Stopped as stopped:

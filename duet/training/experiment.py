@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Mapping
-from dataclasses import MISSING, asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal
@@ -142,8 +143,9 @@ class Experiment:
 
     def name_beside(self, recipe: Experiment | None) -> str:
         """A short name that says what differs from a recipe: reference, stack, lambda, seed."""
-        recipe = recipe or replace(_plain_recipe(), method=self.method)
-        parts = [self.method, *self.group, Path(self.data).stem.strip("*") or "images"]
+        recipe = recipe or replace(self, **{key: getattr(Experiment, key) for key in NAMED})
+        images = re.sub(r"[*?\[\]]+", "", Path(self.data).stem).strip("-_.")
+        parts = [self.method, *self.group, images or "images"]
         for key in ("reference", "stack"):
             parts += [getattr(self, key)] if getattr(self, key) != getattr(recipe, key) else []
         weight = group_weight(self)
@@ -182,6 +184,8 @@ _POSITIVE = (
     *("bins", "sigma", "temperature", "epochs", "batch_size", "accumulate", "lr"),
     *("dim", "subset", "image_size", "devices", "nodes"),
 )
+NAMED = ("reference", "stack", "weight", "seed")
+"""What a run's name says where it is not as in the recipe."""
 _METHODS_OWN = ("weight", "options")
 """Keys that belong to the method that a file names: another method has its own."""
 
@@ -364,10 +368,6 @@ def data_of(experiment: Experiment) -> dict[str, Any]:
 
 def _subset(experiment: Experiment, split: str) -> int | None:
     return experiment.subset if split == "train" else None
-
-
-def _plain_recipe() -> Experiment:
-    return Experiment(**{e.name: e.default for e in fields(Experiment) if e.default is not MISSING})
 
 
 def _one_of(name: str, value: Any, allowed: tuple[Any, ...]) -> None:

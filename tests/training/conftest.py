@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from duet.training.experiment import from_dict, preset
+from duet import Experiment
 
 TINY = {"epochs": 3, "subset": 160, "batch_size": 32, "projector": [32, 16], "action_pairs": 200, "encoder": "small"}
 FLAGS = [
@@ -20,7 +20,7 @@ def tiny():
     """An experiment of fifteen steps."""
 
     def make(**changes):
-        return from_dict({**preset("demo"), **TINY, **changes})
+        return Experiment.preset("demo", **{**TINY, **changes})
 
     return make
 

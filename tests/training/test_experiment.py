@@ -6,50 +6,88 @@ import pytest
 import torch
 import yaml
 
-from duet.cli import SECTIONS
+import duet
+from duet import GROUPS, Experiment
+from duet.cli.train import RECORDED, SECTIONS
+from duet.methods import ESSL, METHODS, Duet, Method, SimCLR, register_method
+from duet.representation import Concatenated, Flat, Gaussian, Joint, Table, VonMises
 from duet.training.experiment import (
-    Experiment,
     build_layout,
     build_method,
     build_stack,
     build_target,
-    dump,
     from_dict,
-    groups,
+    group_weight,
+    merge,
+    method_options,
     preset,
-    read,
-    recipe,
+    presets,
+    read_yaml,
 )
-from duet.methods import ESSL, Duet, SimCLR
-from duet.representation import Concatenated, Flat, Gaussian, Joint, Table, VonMises
 
 PRESETS = ["demo", "cpu", "paper", "paper-full-stack"]
 
 
 @pytest.mark.parametrize("name", PRESETS)
 def test_presets_are_whole(name):
-    experiment = from_dict(preset(name))
-    assert from_dict(yaml.safe_load(dump(experiment))) == experiment
+    experiment = Experiment.preset(name)
+    assert from_dict(yaml.safe_load(experiment.to_yaml())) == experiment
+    assert len(presets()[name]) > 20
 
 
 def test_the_papers_recipe_is_the_papers():
-    e = from_dict(preset("paper"))
+    e = Experiment.preset("paper")
     assert (e.encoder, e.bins, e.sigma, e.batch_size, e.epochs) == ("resnet32", 8, 0.2, 2048, 800)
     assert (e.optimizer, e.betas, e.lr, e.weight_decay, e.warmup_epochs) == ("adam", (0.9, 0.95), 1e-4, 1e-4, 10)
     assert e.projector == (2048, 2048, 128)
-    assert from_dict(preset("paper-full-stack")).stack == "full"
+    assert Experiment.preset("paper-full-stack").stack == "full"
+    for name in ("paper", "paper-full-stack"):
+        assert Experiment.preset(name, data="digits").image_size == 32
+        assert Experiment.preset(name).sync_batchnorm is True
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_lambda_follows_the_group_in_the_papers_recipe_and_not_in_the_full_stack(group):
+    strong = group in ("rot4", "rot360", "vflip")
+    assert group_weight(Experiment.preset("paper", group=group)) == (1000 if strong else 10)
+    assert group_weight(Experiment.preset("paper", group=group, weight=7)) == 7
+    assert group_weight(Experiment.preset("paper-full-stack", group=group)) == 10
+
+
+def test_of_several_groups_the_recipes_least_lambda_holds():
+    assert group_weight(Experiment.preset("paper", group=["rot4", "vflip"])) == 1000
+    assert group_weight(Experiment.preset("paper", group=["rot4", "hue"])) == 10
 
 
 def test_a_presets_lambda_is_for_duet():
-    assert from_dict(recipe("cpu", {})).group_weight == 100
-    assert from_dict(recipe("cpu", {"method": "essl"})).group_weight == 0.4
-    assert from_dict(recipe("cpu", {"method": "essl", "weight": 2})).group_weight == 2
-    assert recipe(None, {"lr": 1}) == {"lr": 1}
+    assert group_weight(Experiment.preset("cpu")) == 100
+    assert group_weight(Experiment.preset("cpu", method="essl")) == 0.4
+    assert group_weight(Experiment.preset("cpu", method="essl", weight=2)) == 2
+    assert group_weight(Experiment.preset("paper", method="essl", group="rot4")) == 0.4
+    assert group_weight(Experiment.preset("cpu", method="simclr")) is None
+    assert merge({}, {"lr": 1}) == {"lr": 1}
+
+
+def test_what_a_file_says_of_a_method_is_for_the_method_that_it_names():
+    plain, ours, theirs = {"weight": 5}, {"method": "duet", "weight": 5}, {"method": "essl", "weight": 0.7}
+    for filed, typed, weight in (
+        (ours, {}, 5),
+        (plain, {}, 5),
+        (ours, {"method": "essl"}, 0.4),
+        (plain, {"method": "essl"}, 0.4),
+        (theirs, {}, 0.7),
+        (theirs, {"method": "duet"}, 10),
+        (ours, {"method": "essl", "weight": 3}, 3),
+        (theirs, {"weight": 3}, 3),
+    ):
+        assert group_weight(from_dict(merge({}, filed, typed))) == weight
+    assert group_weight(from_dict(merge(preset("cpu"), theirs, {}))) == 0.7
+    assert group_weight(from_dict(merge(preset("cpu"), theirs, {"method": "duet"}))) == 100
 
 
 def test_every_field_is_a_flag():
     flags = [name for names in SECTIONS.values() for name in names]
-    assert sorted(flags) == sorted(field.name for field in dataclasses.fields(Experiment))
+    assert sorted([*flags, *RECORDED]) == sorted(field.name for field in dataclasses.fields(Experiment))
     assert all(field.metadata["help"] for field in dataclasses.fields(Experiment))
 
 
@@ -73,6 +111,21 @@ def test_every_field_is_a_flag():
         ({"channels": 2}, "one of 1, 3"),
         ({"devices": 3}, "must divide by the 3 processes"),
         ({"projector": [0]}, "projector"),
+        ({"bins": 2}, "bins of rot360 must be at least 3"),
+        ({"bins": 1, "group": "hue"}, "bins of hue must be at least 2"),
+        ({"bins": 2, "group": "hue", "target": "vonmises"}, "bins of hue must be at least 3"),
+        ({"bins": 2, "group": ["hue", "rot4"]}, "bins of rot4 must be at least 3"),
+        ({"strategy": "deepspeed"}, "one of auto, ddp"),
+        ({"strategy": "fsdp"}, "one of auto, ddp"),
+        ({"contrast": "nt_xnt"}, "did you mean 'nt_xent'"),
+        ({"options": {"wieght": 3}}, "duet has no option 'wieght' (did you mean 'weight'?); it has weight, reference"),
+        ({"options": {"reference": "relativ"}}, "did you mean 'relative'"),
+        ({"options": {"weight": "much"}}, "weight must be a number"),
+        ({"options": 3}, "options must be `key: value` pairs"),
+        ({"method": "simclr", "options": {"weight": 3}}, "simclr has no option 'weight'; it has none"),
+        ({"method": "essl", "group": "scale"}, "ESSL has no meaning for scale"),
+        ({"precison": 16}, "did you mean 'precision'"),
+        ({"learning_rate": 1}, "did you mean 'lr'"),
     ],
 )
 def test_mistakes_are_named(values, message):
@@ -97,9 +150,9 @@ def test_a_damaged_file_is_one_line(tmp_path):
     for text in ("a: [", "- 1", "!!python/object/apply:os.system ['true']"):
         path.write_text(text)
         with pytest.raises(ValueError, match=r"c\.yaml"):
-            read(path)
+            read_yaml(path)
     with pytest.raises(ValueError, match="cannot read"):
-        read(tmp_path / "none.yaml")
+        read_yaml(tmp_path / "none.yaml")
 
 
 def test_strings_become_objects():
@@ -113,11 +166,114 @@ def test_strings_become_objects():
     assert isinstance(build_layout(two, 128), Concatenated)
     assert isinstance(build_layout(dataclasses.replace(two, layout="joint"), 128), Joint)
     assert build_layout(e, 128).axes[0].target == VonMises(sigma=0.2)
-    assert build_target(dataclasses.replace(e, target="gaussian"), groups(e)[0]) == Gaussian(sigma=0.2)
-    assert groups(dataclasses.replace(e, corners="circle"))[0].corners == "circle"
-    assert dataclasses.replace(e, method="essl").group_weight == 0.4
+    assert build_target(dataclasses.replace(e, target="gaussian"), e.groups[0]) == Gaussian(sigma=0.2)
+    assert dataclasses.replace(e, corners="circle").groups[0].corners == "circle"
+    assert group_weight(dataclasses.replace(e, method="essl")) == 0.4
     with pytest.raises(ValueError, match="nearest"):
         build_layout(dataclasses.replace(e, bins=7), 128)
+
+
+def test_few_bins_are_no_matter_without_a_table():
+    assert Experiment(method="simclr", bins=2).bins == 2
+    assert Experiment(group=("hue",), bins=2).bins == 2
+
+
+def test_the_groups_of_a_run_have_its_settings(tmp_path):
+    experiment = Experiment(group=("scale",), area=(0.5, 1), channels=1, encoder="tiny", projector=(8,))
+    assert experiment.groups[0].area == (0.5, 1)
+    assert experiment.groups is experiment.groups
+    crops = [stage.group for stage in build_stack(experiment).stages if stage.group.crops]
+    assert crops == [experiment.groups[0]]
+    apart = Experiment(group=("rot360",), area=(0.5, 1))
+    assert [stage.group.area for stage in build_stack(apart).stages if stage.group.crops] == [(0.5, 1)]
+    method = build_method(experiment)
+    encoder = duet.Encoder(method.backbone, method.layout, experiment.groups)
+    encoder.save(tmp_path / "model")
+    assert duet.load(tmp_path / "model").groups["scale"].area == (0.5, 1)
+    assert GROUPS["scale"].area == (0.2, 1)
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """Some of these are keys of a run too."""
+
+    speed: int = 1
+    warm: bool = False
+    bins: int = 0
+    shape: tuple[int, ...] = (1,)
+
+
+class Fast(Method):
+    name, title, Options = "fast", "Fast", Settings
+
+    def __init__(self, backbone, layout, **options):
+        super().__init__(backbone, layout)
+        self.given = options
+
+    def terms(self, represented, views, gather=None):
+        return {"content": represented.z.square().mean()}
+
+
+def test_a_methods_own_options_are_filled_typed_and_built():
+    register_method(Fast)
+    try:
+        plain = Experiment(method="fast", encoder="tiny", bins=5)
+        assert method_options(plain) == Settings(bins=5)
+        typed = {"speed": "3", "warm": "true", "bins": "4", "shape": ["2", "3"]}
+        experiment = dataclasses.replace(plain, options=typed)
+        assert method_options(experiment) == Settings(3, True, 4, (2, 3))
+        assert build_method(experiment).given == {"speed": 3, "warm": True, "bins": 4, "shape": (2, 3)}
+        assert from_dict(yaml.safe_load(experiment.to_yaml())) == experiment
+        with pytest.raises(
+            ValueError, match=r"fast has no option 'sped' \(did you mean 'speed'\?\); it has speed, warm"
+        ):
+            dataclasses.replace(plain, options={"sped": 1})
+        with pytest.raises(ValueError, match="speed must be a whole number"):
+            dataclasses.replace(plain, options={"speed": "x"})
+    finally:
+        METHODS.pop("fast")
+
+
+def test_a_file_is_written_and_read_again(tmp_path):
+    experiment = Experiment.preset("paper", group=("rot4", "hue"), options={"weight": 3}, area=(0.3, 0.9))
+    assert experiment.to_yaml(tmp_path / "deep" / "c.yaml") == (tmp_path / "deep" / "c.yaml").read_text()
+    assert Experiment.from_yaml(tmp_path / "deep" / "c.yaml") == experiment
+    assert Experiment.from_yaml(str(tmp_path / "deep" / "c.yaml")).groups[0].name == "rot4"
+
+
+def test_a_file_never_makes_us_import_anything(tmp_path):
+    (tmp_path / "trap.py").write_text("raise SystemExit('imported')")
+    for line in ("encoder: trap:build", "plugins: [trap]", "plugins: trap"):
+        (tmp_path / "c.yaml").write_text(line)
+        with pytest.raises(ValueError, match="--plugin trap"):
+            Experiment.from_yaml(tmp_path / "c.yaml")
+
+
+@pytest.mark.parametrize(
+    ("changes", "name"),
+    [
+        ({}, "duet-rot360-digits"),
+        ({"method": "essl"}, "essl-rot360-digits"),
+        ({"method": "simclr", "group": ("rot4", "hue"), "data": "photos/cats/"}, "simclr-rot4-hue-cats"),
+        ({"data": "/data/set-*.parquet"}, "duet-rot360-set"),
+        ({"weight": 10.0}, "duet-rot360-digits"),
+        ({"weight": 0}, "duet-rot360-digits-lambda0"),
+        ({"method": "essl", "weight": 2.5}, "essl-rot360-digits-lambda2.5"),
+        (
+            {"reference": "relative", "stack": "full", "weight": 0, "seed": 3},
+            "duet-rot360-digits-relative-full-lambda0-seed3",
+        ),
+    ],
+)
+def test_a_runs_name_says_what_is_not_usual(changes, name):
+    assert dataclasses.replace(Experiment(), **changes).name == name
+
+
+def test_a_runs_name_beside_its_recipe_says_what_differs_from_that():
+    recipe = Experiment.preset("paper-full-stack", group="rot4")
+    assert recipe.name_beside(recipe) == "duet-rot4-cifar10"
+    other = dataclasses.replace(recipe, stack="rrc", weight=1000.0, seed=1)
+    assert other.name_beside(recipe) == "duet-rot4-cifar10-rrc-lambda1000-seed1"
 
 
 def test_colour_groups_need_colour():

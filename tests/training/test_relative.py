@@ -6,7 +6,7 @@ import torch
 import duet
 from duet import GROUPS
 from duet.data import MemoryImages, open_images
-from duet.training import pretrain
+from duet.training import train
 
 ROTATION = GROUPS["rot360"]
 
