@@ -1,12 +1,21 @@
-"""Where tensors are computed."""
+"""Where tensors are computed, and how precisely."""
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
 import torch
+from torch import Tensor
 
 from .error import DuetError
 
 DEVICES = ("auto", "cpu", "cuda", "mps")
+
+
+def widest(tensor: torch.Tensor) -> torch.dtype:
+    """The most precise type that a tensor's device has: float64, on Apple's float32."""
+    return torch.float32 if tensor.device.type == "mps" else torch.float64
 
 
 def find_device(name: str | torch.device = "auto") -> torch.device:
@@ -23,3 +32,9 @@ def find_device(name: str | torch.device = "auto") -> torch.device:
     if missing.get(device.type, False):
         raise DuetError(f"this machine has no {device.type} that torch can use; take --device cpu, or auto")
     return device
+
+
+def full_precision(like: Tensor) -> AbstractContextManager[Any]:
+    """No autocast where `like` is computed; a device without any, such as meta, needs nothing."""
+    kind = like.device.type
+    return torch.autocast(kind, enabled=False) if torch.amp.is_autocast_available(kind) else nullcontext()

@@ -6,6 +6,7 @@ import math
 
 from torch import Tensor
 
+from ..device import widest
 from ..domain import Topology, as_domain
 from ..groups import Group
 
@@ -20,6 +21,6 @@ def raw_error(true: Tensor, found: Tensor, group: Group) -> Tensor:
 
 def r_squared(true: Tensor, found: Tensor, cyclic: Topology) -> float:
     """1 - sum |u - v|^2 / sum |u - mean u|^2, with u, v = (cos, sin) of 2 pi g on the circle: (n,), (n,) -> number."""
-    u, v = (as_domain(cyclic).coordinates(g.double()) for g in (true, found))
+    u, v = (as_domain(cyclic).coordinates(g.to(widest(g))) for g in (true, found))
     spread = (u - u.mean(0)).square().sum()
     return float(1 - (u - v).square().sum() / spread) if spread > 0 else math.nan

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from ..device import widest
 from ..domain import Topology, as_domain
 from ..representation import ACTIONS, Action, Axis, Layout, Prescribed
 from .context import Context, Sweep
@@ -125,8 +126,9 @@ def distance_map(left: Tensor, right: Tensor) -> Tensor:
     # Around a common centre the three terms are not much larger than their sum, so float32 products are enough.
     centre = left.mean(0)
     a, b = ((side - centre).flatten(1) for side in (left, right))
-    squares = a.square().sum(1, dtype=torch.float64).unsqueeze(1) + b.square().sum(1, dtype=torch.float64)
-    return (squares - 2 * (a @ b.T).double()).clamp(min=0) / left.shape[1]
+    wide = widest(a)
+    squares = a.square().sum(1, dtype=wide).unsqueeze(1) + b.square().sum(1, dtype=wide)
+    return (squares - 2 * (a @ b.T).to(wide)).clamp(min=0) / left.shape[1]
 
 
 def row_minimum(table: Tensor, g: Tensor) -> Tensor:
@@ -146,7 +148,7 @@ def diagonal_contrast(table: Tensor) -> float:
 
 def mean_square_distance(z: Tensor) -> float:
     """E |z - z'|^2 over two different rows, twice the total variance: (N,D) -> number."""
-    return float(2 * z.double().var(0).sum()) if len(z) > 1 else 0.0
+    return float(2 * z.to(widest(z)).var(0).sum()) if len(z) > 1 else 0.0
 
 
 def draw_equivariance(result: Result) -> Figure:

@@ -52,7 +52,7 @@ class Marginals(Evaluation):
             raise Inapplicable(f"{axis.bins} bins on a circle cannot tell g from its mirror image")
         if subject.relative:
             raise Inapplicable("a relative reference has no upright that untouched images could be compared with")
-        masses = subject.layout.group_logits(context.test_features.z, axis).double().softmax(1).cpu()
+        masses = subject.layout.group_logits(context.test_features.z, axis).cpu().double().softmax(1)
         average = masses.mean(0)
         upright, anywhere = expectations(axis, group)
         index = ambiguity(average, upright, anywhere)

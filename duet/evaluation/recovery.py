@@ -187,7 +187,7 @@ def calibration(error: Tensor, spread: Tensor) -> dict[str, float]:
 
 def rank_correlation(a: Tensor, b: Tensor) -> float:
     """Spearman's correlation, ties at their mean rank; 0 when one of them does not vary: (n,), (n,) -> number."""
-    x, y = (_ranks(values.double()) for values in (a, b))
+    x, y = (_ranks(values.cpu().double()) for values in (a, b))
     x, y = x - x.mean(), y - y.mean()
     size = float((x.square().sum() * y.square().sum()).sqrt())
     return float((x * y).sum()) / size if size > 0 else 0.0

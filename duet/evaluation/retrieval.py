@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..device import widest
 from ..representation import ACTIONS, Action
 from ..unit import unit_name
 from .context import Context, Sweep
@@ -125,8 +126,8 @@ def score(distance: Tensor, right: Tensor) -> Scores:
     own = distance.gather(1, right.unsqueeze(1))
     nearer, equal = (distance < own).sum(1), (distance == own).sum(1)  # equal counts the right one too
     harmonic = torch.cat([torch.zeros(1), 1 / torch.arange(1, distance.shape[1] + 1)]).double().cumsum(0)
-    harmonic = harmonic.to(distance.device)
-    nearest = (distance == distance.min(1, keepdim=True).values).double()
+    harmonic = harmonic.to(distance.device, widest(distance))
+    nearest = (distance == distance.min(1, keepdim=True).values).to(widest(distance))
     return Scores(
         _within(1, nearer, equal),
         _within(5, nearer, equal),
@@ -166,7 +167,7 @@ def draw_retrieval(result: Result) -> Figure:
 
 def _within(k: int, nearer: Tensor, equal: Tensor) -> Tensor:
     """Chance that the right one is among the first k, after those nearer and in random order among its equals."""
-    return ((k - nearer).double() / equal).clamp(0, 1)
+    return ((k - nearer).to(widest(nearer)) / equal).clamp(0, 1)
 
 
 def _copies(sweep: Sweep, count: int) -> Sweep:

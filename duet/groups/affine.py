@@ -110,17 +110,24 @@ def permute_pixels(images: Tensor, matrix: Tensor) -> Tensor:
 
 def _coordinates(matrix: Tensor, height: int, width: int) -> Tensor:
     """Where each output pixel's centre is sent: (B,2,3) -> (B,2,H,W), x before y."""
-    x = _centres(width, matrix.dtype, matrix.device)
-    y = _centres(height, matrix.dtype, matrix.device)
+    # A traced program makes its own: a cache would put traced tensors into later eager calls.
+    centres = _centres if torch.compiler.is_compiling() else _cached_centres
+    x, y = (centres(side, matrix.dtype, matrix.device) for side in (width, height))
     across = (matrix[:, :, 0, None] * x).unsqueeze(2)  # (B,2,1,W)
     down = (matrix[:, :, 1, None] * y + matrix[:, :, 2, None]).unsqueeze(3)  # (B,2,H,1)
     return across + down
 
 
-@lru_cache(maxsize=64)
 def _centres(n: int, dtype: torch.dtype, device: torch.device) -> Tensor:
     """The centres of n pixels in the frame: (n,)."""
     return (torch.arange(n, device=device, dtype=dtype) * 2 + (1 - n)) / n
+
+
+@lru_cache(maxsize=64)
+def _cached_centres(n: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    # A tensor born in inference mode could not take part in a later backward pass.
+    with torch.inference_mode(False):
+        return _centres(n, dtype, device)
 
 
 def _visible(window: Affine, height: int, width: int) -> Tensor:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 import torch
 from torch import Tensor
 
+from ..device import widest
 from ..groups import Group
 from ..pixels import as_float
 from ..representation import FittedAction
@@ -22,7 +23,9 @@ def fit_action(
     """Fit T_by with f(tau_b x) = T_(b - a) f(tau_a x) on random pairs of images (N,C,H,W) transformed by a and b."""
     parts = list(transformed_pairs(features, images, group, pairs, seed, batch))
     z_from, z_to, by = (torch.cat(column) for column in zip(*parts, strict=True))
-    return FittedAction.fit(z_from, z_to, by, group.domain, elements=group.elements)
+    action = FittedAction.fit(z_from, z_to, by, group.domain, elements=group.elements)
+    # Fitted in double precision; where the features live may have none.
+    return action if widest(z_from) == torch.float64 else action.float().to(z_from.device)
 
 
 def transformed_pairs(

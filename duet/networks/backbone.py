@@ -15,6 +15,8 @@ from ..plugin import import_name, is_spec
 from .resnet import BasicBlock, Bottleneck, ResNet, Stage, Stem
 
 TIMM = "timm:"
+HANDED_IN = "handed-in"
+"""What a run's configuration says of a backbone that is not built by name."""
 
 
 class Backbone(nn.Module):
@@ -114,6 +116,8 @@ def build_backbone(
     `module:build` calls build(channels=channels) and wraps what it returns; `image_size` is that of an image with which
     the number of its features is found. Options: `stem` (18 and 50), `zero_init`.
     """
+    if name == HANDED_IN:
+        raise DuetError("this run was trained with a backbone that was handed in; give it again, as backbone=")
     if name.startswith(TIMM):
         backbone = _from_timm(name.removeprefix(TIMM), channels, dim, options)
     elif is_spec(name):

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from ..device import widest
 from ..error import DuetError
 from ..representation.moment import standard_scale
 
@@ -71,7 +72,7 @@ class Decoder(nn.Module):
         """From now on subtract the mean of these features (N, dim) and divide by their spread."""
         if features.ndim != 2 or features.shape[1] != self.dim or not len(features):
             raise DuetError(f"this decoder takes features (N, {self.dim}), got {tuple(features.shape)}")
-        scale, mean = torch.std_mean(features.double(), dim=0, correction=0)
+        scale, mean = torch.std_mean(features.to(widest(features)), dim=0, correction=0)
         self.mean.copy_(mean)
         self.scale.copy_(standard_scale(mean, scale))
 

@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
+from ..device import full_precision
 from ..error import DuetError
 from .contrast import register_objective
 from .precision import at_least_single, refuse_second_derivatives
@@ -37,7 +38,7 @@ def nt_xent(
         raise DuetError(f"temperature must be positive, not {temperature}")
     if chunk is not None and chunk < 1:
         raise DuetError(f"chunk must be at least 1 anchor, not {chunk}")
-    with torch.autocast(first.device.type, enabled=False):
+    with full_precision(first):
         anchors = F.normalize(torch.cat([at_least_single(first), at_least_single(second)]), dim=-1)
         chunk = chunk or len(anchors)
         if chunk >= len(anchors) and gather is None and temperature >= _WARM:

@@ -24,7 +24,7 @@ def draw_orientation(encoder: Encoder, images: Tensor, seed: int = 0) -> Figure:
     threshold = default_threshold(axis, group)
     g = group.sample(len(images), torch.Generator().manual_seed(seed))
     turned = group.apply(as_float(images), g)
-    angle, spread = estimate_rotation(encoder, encoder.features(turned))
+    angle, spread = (part.cpu() for part in estimate_rotation(encoder, encoder.features(turned)))
     upright = group.parameter(group.identity)
     error = torch.remainder(angle - (group.parameter(g) - upright) + 180, 360) - 180
     sure = spread <= threshold

@@ -124,7 +124,7 @@ def describe(run: Run) -> str:
     config = run.config
     method = shown(config.get("method", "an encoder"))
     words = method_title(method)
-    if method == "duet" and config.get("weight") == 0:
+    if config.get("weight") == 0:
         words += " with weight 0"
     if "data" in config:
         words += f" on {shown(config['data'])}"

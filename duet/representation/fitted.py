@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
+from ..device import full_precision
 from ..domain import Domain, Topology, as_domain
 from ..error import DuetError
 from .action import Action, per_sample
@@ -126,11 +127,16 @@ class FittedAction(nn.Module, Action):
         """T_by z: (B, D), (B,) -> (B, D), in the type of z. A finite group takes its nearest difference to `by`."""
         dtype = self.weight.dtype
         amount = per_sample(by, self.weight.new_empty(len(z), 0))
-        with torch.autocast(z.device.type, enabled=False):
+        with full_precision(z):
             s = _standardise(z.to(dtype), self.mean, self.scale)
             x = _regressors(s, self._phi(amount))
             moved: Tensor = x @ self.weight.flatten(0, 1) * self.scale + self.mean
         return moved.to(z.dtype)
+
+    def extra_repr(self) -> str:
+        """What kind of action it is, in a few words."""
+        kind = f"{len(self.differences)} differences" if len(self.differences) else f"{len(self.weight)} terms"
+        return f"{type(self.domain).__name__.lower()}, {len(self.mean)} features, {kind}"
 
     def law_error(self, z: Tensor, a: float | Tensor, b: float | Tensor) -> Tensor:
         """mean of |T_a T_b z - T_(a + b) z| / |z|: (B, D), (B,), (B,) -> ()."""

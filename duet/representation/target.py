@@ -9,6 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 import torch
 from torch import Tensor
 
+from ..device import full_precision
 from ..domain import Circle, Domain, Interval, Topology, as_domain
 from ..error import DuetError
 from .peak import find_peak, grid, likelihood_table
@@ -89,7 +90,7 @@ class Target(ABC):
     def _fit(self, masses: Tensor) -> Tensor:
         # A traced program holds the table's own recipe: a cache would put traced tensors into later eager calls.
         build = _table if torch.compiler.is_compiling() else _cached_table
-        with torch.autocast(masses.device.type, enabled=False):
+        with full_precision(masses):
             return find_peak(masses, build(self, masses.shape[-1], masses.dtype, masses.device), _grid_points(self))
 
 
@@ -175,7 +176,7 @@ def difference(p: Tensor, q: Tensor, cyclic: Topology) -> Tensor:
     if p.shape != q.shape:
         raise DuetError(f"two marginals of one axis have one shape, not {tuple(p.shape)} and {tuple(q.shape)}")
     dtype = torch.promote_types(_result_dtype(p), q.dtype)
-    with torch.autocast(p.device.type, enabled=False):
+    with full_precision(p):
         return as_domain(cyclic).correlate(p.to(dtype), q.to(dtype))
 
 

@@ -136,6 +136,12 @@ class Experiment:
         found: tuple[Group, ...] = self.__dict__["_groups"]
         return found
 
+    def __repr__(self) -> str:
+        plain = Experiment()
+        differing = [e.name for e in fields(self) if getattr(self, e.name) != getattr(plain, e.name)]
+        shown = dict.fromkeys(["method", "group", "data", *differing])
+        return f"Experiment({', '.join(f'{key}={getattr(self, key)!r}' for key in shown)})"
+
     @property
     def name(self) -> str:
         """A short name for the run's folder."""

@@ -21,9 +21,10 @@ from ..device import find_device
 from ..error import DuetError
 from ..file import write_text
 from ..groups import Group, Stack
-from ..methods import Method
+from ..methods import METHODS, Method, register_method
 from ..model import Encoder, fit_action
 from ..networks import Backbone
+from ..networks.backbone import HANDED_IN
 from ..pixels import as_float
 from ..plugin import home_of
 from .bar import Bar
@@ -72,8 +73,7 @@ def train(
     images = images or open_data(experiment)
     torch.manual_seed(experiment.seed)
     method = _method(experiment, backbone, method, (images.shape[1], images.shape[2]))
-    if method.name != experiment.method:
-        experiment = replace(experiment, method=method.name)
+    experiment = _as_trained(experiment, method, backbone)
     stack = stack or build_stack(experiment)
     _check_effect(images, stack.tracked, experiment.seed)
     if experiment.normalize:
@@ -162,6 +162,18 @@ def _method(
     if not isinstance(made, Method):
         raise DuetError(f"`method` must make a Method of the backbone, not a {type(made).__name__}")
     return made
+
+
+def _as_trained(experiment: Experiment, method: Method, backbone: Backbone | None) -> Experiment:
+    """The experiment with the names of what was handed in, so that no file says something else."""
+    if METHODS.get(method.name) is not type(method):
+        register_method(type(method))  # its run is then known by its name, as that of any other
+    if method.name != experiment.method:
+        experiment = replace(experiment, method=method.name, weight=None, options={})
+    if backbone is not None or method.backbone.recipe is None:
+        recipe = method.backbone.recipe or {"name": HANDED_IN, "dim": None}
+        experiment = replace(experiment, encoder=recipe["name"], dim=recipe["dim"])
+    return experiment
 
 
 def _check_processes(experiment: Experiment) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ..device import full_precision
 from ..groups import Stack
 from ..methods import Method
 from ..networks import OnlineHead
@@ -23,7 +24,7 @@ def loss_of_batch(
     gather: Gather | None = None,
 ) -> tuple[Tensor, dict[str, Tensor]]:
     """What to differentiate, and every term of it by name: images (B,C,H,W), labels (B,) with -1 for none."""
-    with torch.no_grad(), torch.autocast(images.device.type, enabled=False):
+    with torch.no_grad(), full_precision(images):
         views = method.draw_views(images, stack, generator)
     represented = method.represent(views)
     terms = method.terms(represented, views, gather)
