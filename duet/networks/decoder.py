@@ -91,8 +91,9 @@ class Decoder(nn.Module):
     @torch.inference_mode()
     def images(self, z: Tensor, batch: int = 512) -> Tensor:
         """Decode many features, a batch at a time, on the decoder's device: (N, dim) -> (N, channels, *size)."""
-        parts = [self(part.to(self.mean.device)) for part in torch.split(z, batch)]
-        return torch.cat(parts).clone() if parts else self.mean.new_empty(0, self.channels, *self.size)
+        if not len(z):
+            return self.mean.new_empty(0, self.channels, *self.size)
+        return torch.cat([self(part.to(self.mean.device)) for part in torch.split(z, batch)]).clone()
 
     def to_dict(self) -> dict[str, Any]:
         """The constructor's arguments as plain values; with `state_dict` they are all of it."""
