@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from duet.reproduction.orientation import draw_orientation
+from duet.paper.orientation import draw_orientation
 
 
 def test_images_are_turned_back_and_unsure_ones_left_alone(compass):
