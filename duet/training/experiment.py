@@ -74,7 +74,7 @@ class Experiment:
     betas: tuple[float, float] = option((0.9, 0.95), "the optimiser's averages")
     weight_decay: float = option(1e-4, "of the optimiser")
     warmup_epochs: float = option(10, "epochs in which the learning rate rises; then it falls as a cosine")
-    extended: tuple[int, ...] = option((), "epochs after which --resume gave the run a new, longer schedule")
+    extended: tuple[int, ...] = option((), "the epochs it had before --resume gave it a longer schedule")
 
     subset: int | None = option(None, "train on this many images only, class-balanced")
     image_size: int | None = option(None, "side of the square images; default their own")

@@ -114,9 +114,20 @@ class Pretraining(L.LightningModule):
                 "restore them, or begin a new run"
             )
         self._start = int(checkpoint["batches"])
+        # The last batch of a run is not the last of a longer one; where it is, Lightning sees so by its number.
+        checkpoint["loops"]["fit_loop"]["epoch_loop.batch_progress"]["is_last_batch"] = False
 
     def on_train_start(self) -> None:
-        """Give the restored state of the optimiser the memory order of its parameters, so that it rounds alike."""
+        """Go on by the schedule of this run, which may be longer than before, and as the optimiser would have.
+
+        The restored state gets the memory order of its parameters, so that it rounds alike.
+        """
+        for config in self.trainer.lr_scheduler_configs:
+            schedule = config.scheduler
+            assert isinstance(schedule, torch.optim.lr_scheduler.LambdaLR)
+            shares = [share(schedule.last_epoch) for share in schedule.lr_lambdas]
+            for group, base, share in zip(schedule.optimizer.param_groups, schedule.base_lrs, shares, strict=True):
+                group["lr"] = base * share
         for optimizer in self.trainer.optimizers:
             for parameter, state in optimizer.state.items():
                 for key, value in state.items():

@@ -87,18 +87,17 @@ def train(
     images.batches_per_epoch(experiment.batch_size // trainer.world_size, trainer.world_size)
     fresh = not run.exists()
     if trainer.is_global_zero:
+        _keep_shorter_model(run, experiment)
         write_text(run / "config.yaml", experiment.to_yaml())
         _list_skipped(run, images)
     try:
         trainer.fit(module, ckpt_path=keeper.checkpoint if keeper.checkpoint.exists() else None)
-    except RuntimeError as error:
-        if "loading state_dict" not in str(error):
-            raise
-        raise DuetError(f"{keeper.checkpoint} is of another model; was config.yaml changed since?") from None
-    except DuetError:
+    except Exception as error:
         # What failed before its first step is no run: a folder of it would only be in the way.
         if fresh and trainer.is_global_zero and not module.latest:
             shutil.rmtree(run, ignore_errors=True)
+        if isinstance(error, RuntimeError) and "loading state_dict" in str(error):
+            raise DuetError(f"{keeper.checkpoint} is of another model; was config.yaml changed since?") from None
         raise
     if trainer.is_global_zero:
         _list_skipped(run, images)
@@ -120,16 +119,23 @@ def resume(run: str | os.PathLike[str], epochs: int | None = None, **options: An
     if epochs is not None and epochs != experiment.epochs:
         if epochs < experiment.epochs:
             raise DuetError(f"{run} has {experiment.epochs} epochs already; --epochs can only add to them")
-        longer = replace(experiment, epochs=epochs, extended=(*experiment.extended, experiment.epochs))
-        write_text(run / "config.yaml", longer.to_yaml())
-        if finished:
-            # The model of the first epochs stays, under a name of its own.
-            os.replace(run / "model", free_folder(run / f"model-{experiment.epochs}-epochs"))
-        experiment, finished = longer, False
+        experiment = replace(experiment, epochs=epochs, extended=(*experiment.extended, experiment.epochs))
+        finished = False
     if finished:
         return False
     train(experiment, run, **options)
     return True
+
+
+def _keep_shorter_model(run: Path, experiment: Experiment) -> None:
+    """Give the model of a run that now becomes longer a name of its own.
+
+    Before the configuration changes: a run that is cut short in between has no model, and does not seem finished.
+    """
+    if experiment.extended and (run / "model" / "config.json").exists():
+        before = Experiment.from_yaml(run / "config.yaml").epochs
+        if before < experiment.epochs:
+            os.replace(run / "model", free_folder(run / f"model-{before}-epochs"))
 
 
 def free_folder(folder: Path) -> Path:
@@ -203,7 +209,7 @@ def _trainer(
     """Lightning's trainer; what it cannot do on this machine is an error of one line."""
     several = experiment.devices * experiment.nodes > 1
     try:
-        return L.Trainer(
+        trainer = L.Trainer(
             accelerator="auto" if device == "auto" else find_device(device).type,
             devices=experiment.devices,
             num_nodes=experiment.nodes,
@@ -224,6 +230,9 @@ def _trainer(
         )
     except MisconfigurationException as error:
         raise DuetError(f"Lightning cannot train so: {' '.join(str(error).split())}") from None
+    if several and experiment.sync_batchnorm and trainer.strategy.root_device.type == "cpu":
+        raise DuetError("torch has batch statistics over processes on GPUs only; here give --no-sync-batchnorm")
+    return trainer
 
 
 def _hush_lightning() -> None:

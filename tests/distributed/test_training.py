@@ -53,7 +53,7 @@ def share(views, rank, world, n=12):
         name: type(view)(view.images[rows[:part]], {k: v[rows[:part]] for k, v in view.g.items()})
         for name, view in views.extra.items()
     }
-    return Views(views.images[rows], {name: g[rows] for name, g in views.g.items()}, extra)
+    return Views(views.images[rows], {name: g[rows] for name, g in views.g.items()}, extra=extra)
 
 
 def gradients(method, views, gather=None):

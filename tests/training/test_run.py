@@ -3,6 +3,7 @@
 import csv
 import dataclasses
 import random
+import shutil
 import signal
 import time
 from pathlib import Path
@@ -12,8 +13,13 @@ import torch
 from PIL import Image
 
 import duet
-from duet.methods import Duet
-from duet.training import Diverged, learning_rate, pretrain, resume, step_seed
+from duet.domain import Circle
+from duet.groups import Group, Stack
+from duet.methods import METHODS, Duet, Method
+from duet.networks import Projector, wrap
+from duet.representation import Axis, Flat, Table, VonMises
+from duet.training import Diverged, learning_rate, resume, step_seed, train
+from duet.training.experiment import data_of
 
 from .conftest import FLAGS
 
@@ -36,7 +42,7 @@ def _one_thread():
 def test_a_run_leaves_its_files_and_loads(tmp_path, tiny, method):
     run = train(tiny(method=method, epochs=1), tmp_path / "run", quiet=True)
     assert all((run / name).exists() for name in FILES)
-    assert not list(run.rglob("*.partial"))
+    assert not list(run.rglob("*partial*"))
     encoder = duet.load(run)
     rep = encoder.embed(torch.rand(3, 1, 28, 28))
     assert rep.flat.shape == (3, 128)
@@ -94,7 +100,7 @@ def test_a_run_cut_short_ends_with_the_same_files(tmp_path, tiny, monkeypatch, e
 
 def test_a_run_is_not_resumed_on_other_images_or_as_another_model(tmp_path, tiny, monkeypatch):
     with monkeypatch.context() as patched:
-        patched.setattr("duet.training.run.save", lambda *_: (_ for _ in ()).throw(Killed))
+        patched.setattr(duet.Encoder, "save", lambda *_: (_ for _ in ()).throw(Killed))
         with pytest.raises(Killed):
             train(tiny(epochs=1), tmp_path / "run", quiet=True)
     config = (tmp_path / "run" / "config.yaml").read_text()
@@ -209,10 +215,39 @@ def test_options_run(tmp_path, tiny, changes):
     assert set(encoder.actions) == (set(encoder.groups) if changes.get("action_pairs") != 0 else set())
 
 
+def coloured(count=64):
+    """Digits in colours of their own."""
+    from duet.data import MemoryImages, open_images
+
+    grey, labels = open_images("digits", channels=3, subset=count).tensors()
+    tint = torch.rand(count, 3, 1, 1, generator=torch.Generator().manual_seed(0))
+    return MemoryImages("coloured digits", "train", (grey * tint).to(torch.uint8), labels)
+
+
 def test_colour_images_in_the_full_stack(tmp_path, tiny):
     experiment = tiny(epochs=1, subset=64, channels=3, stack="full", group="hue")
-    run = train(experiment, tmp_path / "run", quiet=True)
+    run = train(experiment, tmp_path / "run", images=coloured(), quiet=True)
     assert duet.load(run).channels == 3
+
+
+@pytest.mark.parametrize("group", ["hue", "saturation", "grayscale"])
+def test_a_group_that_changes_nothing_is_refused(tmp_path, tiny, group):
+    """Grey images in three channels have no hue to turn."""
+    with pytest.raises(ValueError, match=f"{group} changes nothing in the images of digits: they are grey"):
+        train(tiny(epochs=1, channels=3, group=group), tmp_path / "run", quiet=True)
+    assert not (tmp_path / "run").exists()
+    train(tiny(epochs=1, subset=64, channels=3, group=group), tmp_path / "run", images=coloured(), quiet=True)
+
+
+def test_a_group_of_ones_own_that_does_nothing_is_refused_too(tmp_path, tiny):
+    class Still(Group):
+        name = "still"
+
+        def transform(self, images, g, generator=None):
+            return images.clone()
+
+    with pytest.raises(ValueError, match="still changes nothing in the images of digits; take another"):
+        train(tiny(), tmp_path / "run", stack=Stack.rrc_plus(Still()), quiet=True)
 
 
 def test_unlabelled_images_have_no_head(tmp_path, tiny):
@@ -233,9 +268,54 @@ def test_unlabelled_images_have_no_head(tmp_path, tiny):
     assert "broken" in (run / "skipped.txt").read_text()
 
 
-def test_a_batch_larger_than_the_data_is_refused(tmp_path, tiny):
-    with pytest.raises(ValueError, match="batch"):
-        train(tiny(batch_size=512), tmp_path / "run", quiet=True)
+@pytest.mark.parametrize(
+    ("changes", "options", "message"),
+    [
+        ({"dim": 130}, {}, "130"),
+        ({"batch_size": 512}, {}, "batch"),
+        ({}, {"track": "mlflow"}, "tensorboard or wandb"),
+        ({}, {"device": "tpu"}, "tpu"),
+        ({}, {"checkpoint_every": 0}, "starts at 1"),
+        ({"data": "no-such-set"}, {}, "no-such-set"),
+        ({"encoder": "smal"}, {}, "nearest: small"),
+        ({"stack": "full"}, {}, "need colour"),
+        ({"devices": 2, "sync_batchnorm": True}, {"device": "cpu"}, "--no-sync-batchnorm"),
+        ({"lr": 1e30}, {"checkpoint_every": 1}, "no longer numbers|became"),
+    ],
+    ids=str,
+)
+def test_a_run_that_fails_at_its_start_leaves_no_folder(tmp_path, tiny, monkeypatch, changes, options, message):
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "1")  # a run of several devices would set it for good
+    with pytest.raises(duet.DuetError, match=message):
+        train(tiny(**changes), tmp_path / "run", quiet=True, **options)
+    began = "lr" in changes  # one that fails later is a run
+    assert (tmp_path / "run").exists() == began
+
+
+@pytest.mark.parametrize("error", [duet.DuetError, TypeError])
+def test_what_fails_in_the_first_step_leaves_no_folder_and_what_was_there_stays(tmp_path, tiny, monkeypatch, error):
+    def fails(*_):
+        raise error("in the first step")
+
+    monkeypatch.setattr(Duet, "terms", fails)
+    (tmp_path / "there").mkdir()
+    (tmp_path / "there" / "notes.txt").write_text("mine")
+    for name in ("run", "there"):
+        with pytest.raises(error, match="in the first step"):
+            train(tiny(), tmp_path / name, quiet=True)
+    assert not (tmp_path / "run").exists()
+    assert (tmp_path / "there" / "notes.txt").read_text() == "mine"
+
+
+def test_the_folder_is_a_text_or_a_path_or_named_by_the_experiment(tmp_path, tiny, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    small = tiny(epochs=1, subset=32, action_pairs=0)
+    assert train(small, "text", quiet=True) == Path("text")
+    assert train(small, Path("path"), quiet=True) == Path("path")
+    assert train(small, quiet=True) == Path("runs/duet-rot360-digits-lambda100")
+    assert train(small, quiet=True) == Path("runs/duet-rot360-digits-lambda100-2")
+    assert contents("text") == contents("path") == contents("runs/duet-rot360-digits-lambda100-2")
+    assert resume("text", quiet=True) is False
 
 
 def test_the_learning_rate_warms_up_and_falls_as_a_cosine():
@@ -262,7 +342,10 @@ def test_resume_needs_a_run(tmp_path):
 def test_a_frozen_experiment_describes_the_run(tmp_path, tiny):
     experiment = tiny(epochs=1)
     run = train(experiment, tmp_path / "run", quiet=True)
-    assert duet.load(run).experiment == experiment
+    assert duet.Experiment.from_yaml(run / "config.yaml") == experiment
+    provenance = duet.load(run).provenance
+    assert (provenance["method"], provenance["lambda"], provenance["epochs"]) == ("duet", 100, 1)
+    assert provenance["data"] == data_of(experiment)
     assert str(tmp_path) not in (run / "config.yaml").read_text() + (run / "model" / "config.json").read_text()
     assert dataclasses.is_dataclass(experiment)
 
@@ -285,3 +368,183 @@ def test_a_tracker_that_is_not_there_is_one_line(tmp_path, tiny):
             train(tiny(epochs=1), tmp_path / "run", quiet=True, track="wandb")
     with pytest.raises(ValueError, match="tensorboard or wandb"):
         train(tiny(epochs=1), tmp_path / "run", quiet=True, track="mlflow")
+
+
+def test_a_tracker_says_nothing_on_the_screen(tmp_path, command):
+    """Lightning would remark on folders that exist, on hyperparameters and on intervals."""
+    for out in (tmp_path / "run", tmp_path / "there"):
+        (tmp_path / "there").mkdir(exist_ok=True)
+        done = command("train", *FLAGS, "--epochs", "1", "--action-pairs", "0", "--track", "tensorboard", "--out", out)
+        assert done.returncode == 0, done.stderr
+        lines = [line for line in done.stderr.splitlines() if not line.startswith("digits, train:")]
+        assert lines == []
+        assert list((out / "tensorboard").iterdir())
+
+
+def cut_at(monkeypatch, step, call):
+    """Run `call`, and kill it when it draws the views of that step, counted from its first."""
+    real, count = Duet.draw_views, [0]
+
+    def draw_views(self, *arguments):
+        count[0] += 1
+        if count[0] == step:
+            raise Killed
+        return real(self, *arguments)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Duet, "draw_views", draw_views)
+        with pytest.raises(Killed):
+            call()
+
+
+@pytest.mark.parametrize("changes", [{}, {"accumulate": 2}], ids=str)
+def test_a_run_goes_past_its_end_with_a_schedule_of_its_own(tmp_path, tiny, monkeypatch, changes):
+    first = train(tiny(epochs=2, **changes), tmp_path / "first", quiet=True, checkpoint_every=4)
+    before = contents(first)
+    for name in ("second", "cut", "early"):
+        shutil.copytree(first, tmp_path / name)
+    for run in (first, tmp_path / "second"):
+        assert resume(run, epochs=4, quiet=True, checkpoint_every=4)
+    longer = duet.Experiment.from_yaml(first / "config.yaml")
+    assert (longer.epochs, longer.extended) == (4, (2,))
+    old = {name: (first / name.replace("model/", "model-2-epochs/")).read_bytes() for name in FILES[:2]}
+    assert old == {name: before[name] for name in FILES[:2]}
+    after = contents(first)
+    assert after["model/model.safetensors"] != before["model/model.safetensors"]
+    assert after["metrics.csv"].startswith(before["metrics.csv"])
+    rows = list(csv.DictReader((first / "metrics.csv").open()))
+    assert [int(row["step"]) for row in rows] == list(range(1, 21))
+    # The new schedule is that of a run that was as long from the beginning.
+    rates = [float(row["lr"]) for row in rows]
+    steps = 20 // changes.get("accumulate", 1)
+    expected = [longer.lr * learning_rate(step, steps / 4, steps) for step in range(steps + 1)]
+    assert rates[-1] == pytest.approx(expected[steps], abs=1e-9)
+    assert rates[14] == pytest.approx(expected[15 // changes.get("accumulate", 1)])
+    assert contents(tmp_path / "second") == after
+    assert duet.load(first).provenance["recipe"]["extended after epochs"] == "2"
+    # Killed within the extension, before its first checkpoint and after it, and then resumed with or without epochs.
+    for name, step, again in (("cut", 7, {}), ("early", 1, {"epochs": 4})):
+        cut_at(monkeypatch, step, lambda n=name: resume(tmp_path / n, epochs=4, quiet=True, checkpoint_every=4))
+        assert resume(tmp_path / name, **again, quiet=True, checkpoint_every=4)
+        assert contents(tmp_path / name) == after
+    assert resume(first, quiet=True) is False
+    assert resume(first, epochs=4, quiet=True) is False
+    with pytest.raises(ValueError, match="4 epochs already; --epochs can only add"):
+        resume(first, epochs=3, quiet=True)
+    assert contents(first) == after
+
+
+def test_killed_while_its_model_makes_room_it_is_not_taken_for_finished(tmp_path, tiny, monkeypatch):
+    run = train(tiny(epochs=1), tmp_path / "run", quiet=True)
+    shutil.copytree(run, tmp_path / "whole")
+    with monkeypatch.context() as patched:
+        patched.setattr("duet.training.run.write_text", lambda *_: (_ for _ in ()).throw(Killed))
+        with pytest.raises(Killed):
+            resume(run, epochs=2, quiet=True)
+    for each in (run, tmp_path / "whole"):
+        assert resume(each, epochs=2, quiet=True)
+    assert contents(run) == contents(tmp_path / "whole")
+
+
+def test_a_stopped_run_can_be_made_longer_too(tmp_path, tiny, monkeypatch):
+    cut_at(monkeypatch, 4, lambda: train(tiny(epochs=1), tmp_path / "run", quiet=True, checkpoint_every=1))
+    assert resume(tmp_path / "run", epochs=2, quiet=True)
+    assert not list((tmp_path / "run").glob("model-*"))
+    assert duet.load(tmp_path / "run").provenance["epochs"] == 2
+
+
+def plain_backbone(width=32):
+    torch.manual_seed(5)
+    return wrap(torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(784, width)), channels=1, width=width)
+
+
+def test_a_backbone_of_ones_own_is_trained_saved_and_evaluated(tmp_path, tiny):
+    run = train(tiny(epochs=1), tmp_path / "run", backbone=plain_backbone(), quiet=True)
+    with pytest.raises(ValueError, match=r"load\(\.\.\., backbone=it\)"):
+        duet.load(run)
+    encoder = duet.load(run, backbone=plain_backbone())
+    start = plain_backbone().body[1].weight
+    assert encoder.layout.dim == 32
+    assert not torch.equal(encoder.backbone.body[1].weight.cpu(), start)
+    results = duet.evaluate(encoder, ["recovery"], progress=False)
+    assert results["recovery"].scalars["median_error_degrees"] < 180
+    with pytest.raises(ValueError, match="give it again, as backbone="):
+        resume(run, epochs=2, quiet=True)
+    duet.load(run, backbone=plain_backbone())  # what cannot go on stays as it is
+    assert resume(run, epochs=2, quiet=True, backbone=plain_backbone())
+
+
+class Pull(Method):
+    """Two views are pulled together, and kept from collapsing."""
+
+    name, title = "pull", "Pull"
+
+    def __init__(self, backbone, layout):
+        super().__init__(backbone, layout)
+        self.steps = []
+
+    def terms(self, represented, views, gather=None):
+        first, second = views.split(represented.z)
+        return {"near": (first - second).square().mean(), "wide": (1 - represented.z.std(0)).relu().mean()}
+
+    def after_step(self, step):
+        self.steps.append(step)
+
+
+@pytest.mark.parametrize("made", ["object", "function"])
+def test_a_method_of_ones_own_is_trained(tmp_path, tiny, made):
+    held = []
+
+    def build(backbone):
+        held.append(Pull(backbone, Flat(backbone.dim)))
+        return held[-1]
+
+    try:
+        if made == "object":
+            run = train(tiny(epochs=1), tmp_path / "run", method=build(plain_backbone()), quiet=True)
+            encoder = duet.load(run, backbone=plain_backbone())
+        else:
+            run = train(tiny(epochs=1), tmp_path / "run", method=build, quiet=True)
+            encoder = duet.load(run)
+        assert held[0].steps == [0, 1, 2, 3, 4]
+        assert {"near", "wide"} <= set(next(csv.DictReader((run / "metrics.csv").open())))
+        assert encoder.provenance["method"] == "pull"
+        assert encoder.provenance["title"] == "Pull"
+        assert "method: pull" in (run / "config.yaml").read_text()
+        assert set(duet.evaluate(encoder, ["recovery"], progress=False)) == {"recovery"}
+    finally:
+        METHODS.pop("pull", None)
+
+
+def test_a_method_brings_its_own_backbone(tmp_path, tiny):
+    method = Pull(plain_backbone(), Flat(32))
+    with pytest.raises(ValueError, match="one of the two"):
+        train(tiny(), tmp_path / "run", method=method, backbone=plain_backbone(), quiet=True)
+    with pytest.raises(ValueError, match="must make a Method of the backbone, not a int"):
+        train(tiny(), tmp_path / "run", method=lambda backbone: 3, quiet=True)
+    assert not (tmp_path / "run").exists()
+
+
+class Dim(Group):
+    """Darker."""
+
+    name, unit, span, domain = "dim", "factor", (1.0, 0.2), Circle()
+
+    def transform(self, images, g, generator=None):
+        return images * self.parameter((0.5 - (g - 0.5).abs()) * 2).to(images.dtype).view(-1, 1, 1, 1)
+
+
+def test_a_stack_of_ones_own_says_which_groups_are_tracked(tmp_path, tiny):
+    backbone = plain_backbone()
+    layout = Table(4, Axis("dim", 8, VonMises(0.2)))
+    method = Duet(backbone, layout, Projector(4, (8,), 4), weight=5.0)
+    stack = Stack.rrc_plus(Dim(), area=(0.8, 1.0))
+    run = train(tiny(epochs=1), tmp_path / "run", method=method, stack=stack, quiet=True)
+    duet.register_group(Dim())
+    try:
+        encoder = duet.load(run, backbone=plain_backbone())
+        assert list(encoder.groups) == ["dim"]
+        assert set(encoder.actions) == {"dim"}
+        assert encoder.embed(torch.rand(2, 1, 28, 28)).marginal("dim").shape == (2, 8)
+    finally:
+        duet.GROUPS.pop("dim")
