@@ -4,6 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
+from PIL import Image
 from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
@@ -95,6 +96,23 @@ def test_other_sizes_and_other_whites_are_said(folder):
     expected = duet.load(folder).embed(digits.images[:5] / 16).numpy()
     assert np.allclose(transformer.transform(rows), expected, atol=1e-4)
     assert np.allclose(DuetTransformer(folder, white=16).fit_transform(digits.images[:5]), expected, atol=1e-4)
+
+
+def test_paths_of_files_are_taken_too(folder, images, tmp_path):
+    paths = [tmp_path / f"{number}.png" for number in range(len(images))]
+    for path, image in zip(paths, images, strict=True):
+        Image.fromarray(image).save(path)
+    expected = DuetTransformer(folder).fit_transform(images)
+    texts = [str(path) for path in paths]
+    for form in (paths, texts, tuple(texts), np.array(texts), np.array(paths, dtype=object)):
+        transformer = DuetTransformer(folder, batch_size=4).fit(form)
+        assert np.allclose(transformer.transform(form), expected, atol=1e-4)
+        assert np.allclose(transformer.transform(images), expected, atol=1e-4)  # arrays after paths, and the reverse
+    assert np.allclose(DuetTransformer(folder).fit(images).transform(texts), expected, atol=1e-4)
+    pipeline = make_pipeline(DuetTransformer(folder, features="content"), LogisticRegression())
+    assert pipeline.fit(texts, [0, 1] * 3).predict(paths).shape == (6,)
+    with pytest.raises(ValueError, match=r"image 1 .*missing.png\) cannot be used"):
+        DuetTransformer(folder).fit_transform([texts[0], str(tmp_path / "missing.png")])
 
 
 def test_true_is_white(folder, images):

@@ -119,12 +119,16 @@ def as_subject(
     if z.ndim != 2 or len(z) != len(example[:2]) or not z.is_floating_point():
         raise DuetError(f"an encoder returns features (B, D); for 2 images this one returned {tuple(z.shape)}")
     found = [find_group(group) for group in (groups if isinstance(groups, tuple) else (groups,))]
+    layout = Flat(z.shape[1])
     return Outsider(
         function,
-        Flat(z.shape[1]),
+        layout,
         {group.name: group for group in found},
         device=where,
-        description={"method": name or getattr(encoder, "__name__", type(encoder).__name__)},
+        description={
+            "method": name or getattr(encoder, "__name__", type(encoder).__name__),
+            "layout": layout.to_dict(),
+        },
         digest=fingerprint(encoder.state_dict()) if isinstance(encoder, nn.Module) else None,
     )
 

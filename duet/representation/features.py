@@ -175,11 +175,10 @@ class Representation:
         """The action of that kind on an axis: "prescribed" of every table, others as far as the model brings them."""
         if kind == Prescribed.name:
             return Prescribed(self.layout, self.find(axis), self.relative)
-        own = self.actions.get(self._group(axis, kind), {})
-        if kind not in own:
-            known = sorted({Prescribed.name, *(kind for held in self.actions.values() for kind in held)})
-            raise DuetError(f"no {kind} action of {self._group(axis, kind)!r}; this model has {', '.join(known)}")
-        return own[kind]
+        name = self._group(axis, kind)
+        if kind not in self.actions.get(name, {}):
+            raise DuetError(f"no {kind} action of {name!r}; {self._known_actions()}")
+        return self.actions[name][kind]
 
     def _moved(self, name: str, kind: str, by: Tensor) -> Representation:
         return self._with(self.action(kind, name).act(self.flat, by))
@@ -191,10 +190,16 @@ class Representation:
         names = [own.name for own in self.layout.axes]
         if kind != Prescribed.name:
             names = [name for name, held in self.actions.items() if kind in held]
+            if not names:
+                raise DuetError(f"no {kind} action; {self._known_actions()}")
         if len(names) != 1:
             what = "" if kind == Prescribed.name else f" {kind} actions of"
             raise DuetError(f"say which axis; this model has{what} {', '.join(names) or 'none'}")
         return names[0]
+
+    def _known_actions(self) -> str:
+        own = {Prescribed.name} if self.layout.axes else set()
+        return f"this model has {', '.join(sorted(own.union(*self.actions.values()))) or 'none'}"
 
     def _g(self, name: str, word: str, g: float | Tensor | None, value: Mapping[str, float | Tensor]) -> Tensor:
         """(B,) in units of g: as given, or from a value in the group's unit."""

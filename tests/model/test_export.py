@@ -117,3 +117,39 @@ def test_a_model_that_cannot_be_traced_is_one_line(encoder, tmp_path):
     with pytest.raises(ValueError, match="cannot be exported to pt2") as error:
         export(encoder, tmp_path / "model.pt2", "pt2")
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("kind", ["onnx", "pt2"])
+def test_the_callers_encoder_stays_as_and_where_it_is(kind, tmp_path):
+    encoder = random_encoder().double().train()
+    encoder.backbone.body.requires_grad_(False)
+    before = {
+        name: (id(value), value.clone()) for name, value in [*encoder.named_parameters(), *encoder.named_buffers()]
+    }
+    training = [part.training for part in encoder.modules()]
+    wanted = [value.requires_grad for value in encoder.parameters()]
+    export(encoder, tmp_path / f"model.{kind}", kind)
+    after = dict([*encoder.named_parameters(), *encoder.named_buffers()])
+    assert {name: id(value) for name, value in after.items()} == {name: own for name, (own, _) in before.items()}
+    assert {value.device.type for value in after.values()} == {"cpu"}
+    for name, (_, value) in before.items():
+        assert after[name].dtype == value.dtype
+        assert torch.equal(after[name], value), name
+    assert encoder.backbone.norm.weight.dtype == torch.float64
+    assert [part.training for part in encoder.modules()] == training
+    assert [value.requires_grad for value in encoder.parameters()] == wanted
+
+
+def test_the_free_axis_is_called_batch(tmp_path):
+    encoder = random_encoder(group=["rot360", "scale"], layout="joint", bins=4)
+    export(encoder, tmp_path / "model.onnx", "onnx")
+    graph = onnx.load(tmp_path / "model.onnx").graph
+    shapes = {
+        value.name: [side.dim_param or side.dim_value for side in value.type.tensor_type.shape.dim]
+        for value in [*graph.input, *graph.output]
+    }
+    assert set(shapes) == {*input_names(encoder), *output_names(encoder)}
+    assert {shape[0] for shape in shapes.values()} == {"batch"}
+    assert shapes["images"] == ["batch", 1, 28, 28]
+    assert shapes["features"] == ["batch", 128]
+    assert shapes["g"] == ["batch"]

@@ -10,6 +10,7 @@ import pytest
 
 from duet.cli import main
 from duet.evaluation import Result
+from duet.evaluation.context import SIZES, Sizes
 from duet.evaluation.drawing.confusion import draw_confusion
 from duet.evaluation.wording import number
 from duet.report import write_report
@@ -17,6 +18,7 @@ from duet.report.drawing import as_picture, draw_curves, epochs, thin
 from duet.report.gathering import LONGEST, Run, read_run, read_runs, shown
 from duet.report.page import as_csv, settings
 from duet.report.wording import label, read_out
+from tests.conftest import random_encoder
 from tests.making import make_results, make_run
 
 HOSTILE = "<img src=x onerror=alert(1)>\"'</script><script>alert(2)</script>"
@@ -179,6 +181,59 @@ def test_a_result_of_odd_shapes_loses_its_figure_and_nothing_else(tmp_path):
     assert "The figure of retrieval is left out: its numbers are not as expected." in text
     assert "The figure of classification is left out: the table of mistakes is not square." in text
     assert "0.500" in text
+
+
+OWN = """
+import torch
+
+def build(channels):
+    return torch.nn.Sequential(torch.nn.AvgPool2d(4), torch.nn.Flatten())
+"""
+
+
+def test_the_results_of_an_encoder_that_was_not_trained_here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    small = Sizes(train=200, test=200, images=12, probe=64)
+    monkeypatch.setitem(SIZES, "demo", small)
+    (tmp_path / "pooled_pixels.py").write_text(OWN)
+    encoder = ["--encoder", "pooled_pixels:build", "--channels", "1", "--group", "rot4", "--data", "digits"]
+    assert main(["evaluate", *encoder, "--only", "classification", "recovery", "--out", "pooled"]) == 0
+    assert sorted(path.name for path in (tmp_path / "pooled").iterdir()) == [
+        *("classification.json", "classification.npz", "recovery.json", "recovery.npz"),
+    ]
+    run = read_run(tmp_path / "pooled", "pooled")
+    assert list(run.results) == ["classification", "recovery"]
+    assert run.notes == ()
+    assert main(["report", "pooled", "-o", "page.html"]) == 0
+    page = (tmp_path / "page.html").read_text()
+    text = words(page)
+    assert "pooled_pixels:build on digits, tracking quarter turn" in text
+    assert "49 features" in text
+    assert "A linear classifier on the frozen features names the class of" in text
+    assert "The features have no columns for the quarter turn; a linear probe" in text
+    assert len(Page(page).all("img")) == 2
+    assert "missing" not in text
+    both = write_report([tmp_path / "pooled", make_run(tmp_path / "run")], tmp_path / "both.html").read_text()
+    assert "Where the runs differ" in words(both)
+
+
+def test_a_model_that_was_saved_by_itself(tmp_path):
+    folder = random_encoder().save(tmp_path / "mine")
+    for result in make_results():
+        result.save(folder / "results")
+    text = words(write_report([folder], tmp_path / "page.html").read_text())
+    assert "DUET on digits, tracking rotation" in text
+    assert "features 16 × 8" in text
+    assert "90.0 %" in text
+    assert read_run(folder, "mine").notes == ()
+
+
+def test_a_folder_of_other_json_is_no_run(tmp_path):
+    (tmp_path / "package.json").write_text("{}")
+    (tmp_path / "broken.json").write_text("{")
+    with pytest.raises(ValueError, match=r"holds no run: no config.yaml, model, metrics.csv or results"):
+        read_run(tmp_path, "other")
 
 
 def test_settings_are_short_plain_and_without_folders():
