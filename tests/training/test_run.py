@@ -18,7 +18,7 @@ from duet.groups import Group, Stack
 from duet.methods import METHODS, Duet, Method
 from duet.networks import Projector, wrap
 from duet.representation import Axis, Flat, Table, VonMises
-from duet.training import Diverged, learning_rate, resume, step_seed, train
+from duet.training import Diverged, Pretraining, learning_rate, resume, step_seed, train
 from duet.training.experiment import data_of
 
 from .conftest import FLAGS
@@ -432,6 +432,20 @@ def test_a_run_goes_past_its_end_with_a_schedule_of_its_own(tmp_path, tiny, monk
     with pytest.raises(ValueError, match="4 epochs already; --epochs can only add"):
         resume(first, epochs=3, quiet=True)
     assert contents(first) == after
+
+
+def test_the_new_schedule_holds_from_the_first_step_of_an_extension(tmp_path, tiny, monkeypatch):
+    run = train(tiny(epochs=2), tmp_path / "run", quiet=True)
+    real, used = Pretraining.optimizer_step, []
+
+    def optimizer_step(self, epoch, batch, optimizer, closure=None):
+        used.append(optimizer.param_groups[0]["lr"])
+        real(self, epoch, batch, optimizer, closure)
+
+    monkeypatch.setattr(Pretraining, "optimizer_step", optimizer_step)
+    assert resume(run, epochs=3, quiet=True)
+    longer = duet.Experiment.from_yaml(run / "config.yaml")
+    assert used == [longer.lr * learning_rate(step, 5, 15) for step in range(10, 15)]
 
 
 def test_killed_while_its_model_makes_room_it_is_not_taken_for_finished(tmp_path, tiny, monkeypatch):
