@@ -99,12 +99,12 @@ def disc(images: Tensor) -> Tensor:
 def permute_pixels(images: Tensor, matrix: Tensor) -> Tensor:
     """Carry out maps that only permute the pixels of square images (quarter turns, flips), without rounding."""
     side = images.shape[-1]
-    centres = torch.arange(side, device=images.device, dtype=torch.float64) * 2 - (side - 1)
+    centres = torch.arange(side, device=images.device) * 2 - (side - 1)
     x, y = centres.view(1, 1, -1), centres.view(1, -1, 1)
-    entries = matrix.to(torch.float64).round().view(-1, 6, 1, 1)
-    column = (entries[:, 0] * x + entries[:, 1] * y + (side - 1)) / 2
-    row = (entries[:, 3] * x + entries[:, 4] * y + (side - 1)) / 2
-    index = (row * side + column).long().flatten(1).unsqueeze(1).expand(-1, images.shape[1], -1)
+    entries = matrix.round().long().view(-1, 6, 1, 1)
+    column = (entries[:, 0] * x + entries[:, 1] * y + (side - 1)) // 2
+    row = (entries[:, 3] * x + entries[:, 4] * y + (side - 1)) // 2
+    index = (row * side + column).flatten(1).unsqueeze(1).expand(-1, images.shape[1], -1)
     return images.flatten(2).gather(2, index).view_as(images)
 
 

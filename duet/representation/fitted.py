@@ -151,6 +151,14 @@ class FittedAction(nn.Module, Action):
             return nn.functional.one_hot(nearest, len(self.differences)).to(by.dtype)
         return self.domain.basis(by, len(self.weight))
 
+    def _apply(self, change: Any, recurse: bool = True) -> Any:
+        try:
+            return super()._apply(change, recurse)  # type: ignore[no-untyped-call]
+        except TypeError:  # moved to a device without double precision, such as Apple's: single is enough to use it
+            if self.weight.dtype != torch.float64:
+                raise
+            return nn.Module._apply(self.float(), change, recurse)  # type: ignore[no-untyped-call]
+
     def _load_from_state_dict(self, *arguments: Any, **options: Any) -> None:
         super()._load_from_state_dict(*arguments, **options)
         self.domain = as_domain(bool(self.circle))

@@ -10,10 +10,13 @@ from dataclasses import fields
 
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from duet import DuetError
 from duet.device import find_device, full_precision
 from duet.groups import GROUPS, Blur, Stack
+from duet.groups.affine import permute_pixels
 from duet.networks.decoder import small_decoder
 from tests.conftest import random_encoder
 
@@ -95,6 +98,57 @@ def test_views_are_made_where_the_images_are(name, size):
         )  # drawn on the CPU, so that a seed draws the same anywhere
         assert view.images.shape == (4, 3, size or 12, size or 12)
         assert on_meta(view.images, view.g[name])
+
+
+class Single(TorchDispatchMode):
+    """The meta device as one that has no double precision, as Apple's has none."""
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        out = func(*args, **(kwargs or {}))
+        for tensor in tree_leaves(out):
+            if isinstance(tensor, torch.Tensor) and tensor.is_meta and tensor.dtype == torch.float64:
+                raise TypeError(f"no float64 on this device: {func}")
+        return out
+
+
+@pytest.mark.parametrize("model", ["table", "disc", "finite", "flat"])
+def test_a_model_is_used_where_there_is_no_double_precision(model):
+    # Reading g needs more digits and is done on the CPU there, which meta cannot show.
+    encoder = random_encoder(**MODELS[model])
+    (name,) = encoder.groups
+    action = encoder.actions[name]["fitted"]
+    assert action.weight.dtype == torch.float64
+    with Single():
+        rep = encoder.to("meta").embed(torch.rand(3, 1, 28, 28))
+        assert on_meta(rep.flat, rep.content, *rep.nearest(1), rep.shift(name, by=0.2, action="fitted").flat)
+    assert encoder.actions[name]["fitted"] is action
+    assert on_meta(action.weight)
+    assert action.weight.dtype == torch.float32
+
+
+@pytest.mark.parametrize("name", GROUPS)
+def test_images_are_transformed_where_there_is_no_double_precision(name):
+    images, decoder = torch.rand(4, 3, 12, 12), small_decoder(16, 1, (28, 28))
+    with Single():
+        images = images.to("meta")
+        assert on_meta(GROUPS[name].apply(images, torch.rand(4)))
+        assert on_meta(Stack.full(name)(images, torch.Generator().manual_seed(0)).images)
+        assert on_meta(decoder.to("meta").images(torch.rand(2, 16)))
+        quarter = torch.tensor([[0.0, 1.0, 0.0], [-1.0, 0.0, 0.0]]).expand(4, 2, 3).to("meta")
+        assert on_meta(permute_pixels(images, quarter))
+
+
+def test_an_action_in_single_precision_is_the_same_action():
+    action = random_encoder().actions["rot360"]["fitted"]
+    z, by = torch.randn(5, 128), torch.rand(5)
+    before = action.act(z, by)
+
+    def move(tensor):
+        if tensor.dtype == torch.float64:
+            raise TypeError("no float64")
+        return tensor.clone()
+
+    assert torch.allclose(action._apply(move).act(z, by), before, atol=1e-4)
 
 
 def test_a_device_without_autocast_needs_none_to_be_switched_off():
