@@ -37,9 +37,9 @@ def _groups() -> dict[str, str]:
 
     rows = {}
     for name, group in GROUPS.items():
-        low, high = (group.write(float(group.parameter(end)), 0) for end in (0.0, 1.0))
-        kind = f"{len(group.elements)} elements" if group.elements else group.domain.name
-        rows[name] = f"{group.title or name}: {low} to {high}, {kind}"
+        values = [group.write(float(group.parameter(g)), 0) for g in group.elements or (0.0, 1.0)]
+        kind = ", ".join(values) if group.elements else f"{' to '.join(values)}, {group.domain.name}"
+        rows[name] = f"{group.title or name}: {kind}"
     return rows
 
 
