@@ -121,6 +121,8 @@ def test_an_exact_table_has_an_empty_diagonal(perfect):
     assert result.scalars["diagonal_contrast"] > 0.99
     assert result.scalars["sensitivity"] > 1
     assert result.arrays["map"].shape == (16, 16)
+    shown = {"error_prescribed", "error_fitted", "sensitivity", "row_minimum_within_one_bin"}
+    assert set(Equivariance().summary(result)) == shown  # the guard stands with the errors, always
 
 
 def test_the_map_costs_the_sweep_and_no_image_more(perfect):

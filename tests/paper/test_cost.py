@@ -102,7 +102,7 @@ def test_a_step_is_a_step_of_training(watched):
         before = method.backbone.norm.weight.clone()
         loss, latest = loss_of_batch(method, stack, images, generator)
         assert terms == pytest.approx({name: float(latest[name]) for name in ("content", "group")}, rel=1e-4)
-        assert sum(terms.values()) == pytest.approx(float(loss), rel=1e-4)
+        assert sum(terms.values()) == pytest.approx(float(loss.detach()), rel=1e-4)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
