@@ -75,7 +75,7 @@ take module:Name, a thing of your own."""
     def run(self, args: argparse.Namespace) -> int:
         """Train, resume, or show the configuration."""
         from ..training.adoption import adopt
-        from ..training.experiment import NAMED, Experiment, from_dict, from_file, merge, preset, read_yaml
+        from ..training.experiment import NAMED, Experiment, check_file, from_dict, merge, preset, read_yaml
 
         options = {"track": args.track, "checkpoint_every": args.checkpoint_every, "device": args.device}
         given = {name: getattr(args, name) for names in SECTIONS.values() for name in names}
@@ -88,8 +88,7 @@ take module:Name, a thing of your own."""
             return _resume(args.resume, given.get("epochs"), options)
         typed = adopt({**given, **({"plugins": args.plugin} if args.plugin else {})})
         filed = read_yaml(args.config) if args.config else {}
-        if filed:
-            from_file(filed, str(args.config))  # refused here, before it could ask for anything
+        check_file(filed, str(args.config))  # before it could ask for anything
         recipe = preset(args.preset) if args.preset else {}
         experiment = from_dict(merge(recipe, filed, typed))
         if args.print_config:

@@ -212,13 +212,18 @@ def from_dict(values: Mapping[str, Any], source: str = "the configuration") -> E
 
 def from_file(values: Mapping[str, Any], source: str) -> Experiment:
     """The experiment of a file's values: what it needs of its author's must have been imported by the user."""
+    check_file(values, source)
+    return from_dict(values, source)
+
+
+def check_file(values: Mapping[str, Any], source: str) -> None:
+    """Refuse a file's values, all of a run's or some, that need a module which the user has not named."""
     asked = values.get("plugins") or []
     require_plugins([str(name) for name in (asked if isinstance(asked, list) else [asked])], source)
     encoder = str(values.get("encoder", ""))
     module = encoder.partition(":")[0]
     if is_spec(encoder) and module != "timm" and not trusted(module):
         raise DuetError(f"{source} needs {encoder}, a module of its author's: read it, then give --plugin {module}")
-    return from_dict(values, source)
 
 
 def read_yaml(path: Path) -> dict[str, Any]:

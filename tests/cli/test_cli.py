@@ -138,6 +138,28 @@ def test_flags_beat_the_file_and_the_file_beats_the_preset(capsys, tmp_path):
     assert "encoder: small" in out
 
 
+def test_a_file_may_say_what_makes_sense_beside_the_rest_only(capsys, tmp_path):
+    """Two bins are too few for the usual group, and five epochs for the usual warm-up."""
+    path = tmp_path / "c.yaml"
+    path.write_text("bins: 2\nepochs: 5\n")
+    experiment = printed(capsys, "--preset", "cpu", "--config", path, "--group", "hue")
+    assert (experiment.bins, experiment.epochs, experiment.warmup_epochs) == (2, 5, 1)
+    path.write_text("epoch: 5\n")
+    code, _, err = run(capsys, "train", "--config", path)
+    assert (code, "unknown key 'epoch' (did you mean 'epochs'?)" in err) == (2, True)
+
+
+def test_a_file_never_makes_the_command_import_anything(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "trap.py").write_text("open('sprung', 'w').close()\ndef build(channels): ...\n")
+    for line in ("encoder: trap:build", "plugins: [trap]", "group: trap:build", "method: trap:build"):
+        (tmp_path / "c.yaml").write_text(line)
+        code, _, err = run(capsys, *TINY[:3], "--config", "c.yaml", "--epochs", "1")
+        assert code == 2, err
+        assert not (tmp_path / "sprung").exists()
+
+
 def test_help_answers_at_once_and_shows_every_section():
     start = time.monotonic()
     done = subprocess.run([sys.executable, "-m", "duet.cli", "--help"], capture_output=True, text=True, check=True)
