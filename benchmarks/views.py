@@ -12,8 +12,8 @@ import kornia.augmentation as K
 import torch
 from measure import write
 
-from duet.paper.timing import medians, peak_bytes, times
 from duet.groups import Stack
+from duet.paper.timing import medians, peak_bytes, times
 
 
 def kornia_rrc_rot360(size: int) -> torch.nn.Module:
