@@ -9,11 +9,12 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from .error import DuetError
-    from .evaluation import evaluate, register_evaluation
+    from .evaluation import register_evaluation
     from .groups import GROUPS, register_group
     from .methods import register_method
     from .model import Encoder, load
     from .objectives import register_objective
+    from .paper import evaluate
     from .plugin import import_plugin
     from .representation import Representation
     from .training.experiment import Experiment
@@ -25,7 +26,7 @@ _ROOMS = {
     "Experiment": "training.experiment",
     "GROUPS": "groups",
     "Representation": "representation",
-    "evaluate": "evaluation",
+    "evaluate": "paper",  # which knows the costs too
     "import_plugin": "plugin",
     "load": "model",
     "register_evaluation": "evaluation",

@@ -28,9 +28,12 @@ def find_device(name: str | torch.device = "auto") -> torch.device:
         device = torch.device(name)
     except RuntimeError:
         raise DuetError(f"no device {name!r}; there are {', '.join(DEVICES)}") from None
-    missing = {"cuda": not torch.cuda.is_available(), "mps": not torch.backends.mps.is_available()}
-    if missing.get(device.type, False):
-        raise DuetError(f"this machine has no {device.type} that torch can use; take --device cpu, or auto")
+    if device.type not in DEVICES:
+        raise DuetError(f"no device {name!r}; there are {', '.join(DEVICES)}")
+    there = {"cpu": 1, "cuda": torch.cuda.device_count(), "mps": int(torch.backends.mps.is_available())}[device.type]
+    if (device.index or 0) >= there:
+        count = f"only {there} of" if there else "no"
+        raise DuetError(f"this machine has {count} {device.type} that torch can use; take --device cpu, or auto")
     return device
 
 

@@ -1,4 +1,4 @@
-"""Files and folders that appear whole or not at all, and stay when the machine stops."""
+"""Files that appear whole or not at all, and stay when the machine stops."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from typing import Any
 from .error import DuetError
 
 PARTIAL = ".partial-"
+_UMASK = os.umask(0)
+os.umask(_UMASK)
 
 
 @contextmanager
@@ -29,24 +31,6 @@ def whole_file(path: Path) -> Iterator[Path]:
         _settle(partial)
         os.replace(partial, path)
         _sync(path.parent)
-
-
-@contextmanager
-def whole_folder(path: Path) -> Iterator[Path]:
-    """Where to write what becomes the folder `path`, in place of one that is there, when all went well."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=PARTIAL, dir=path.parent) as folder:
-        partial, old = Path(folder) / path.name, Path(folder) / "old"
-        partial.mkdir()
-        yield partial
-        for file in partial.rglob("*"):
-            if file.is_file():
-                _settle(file)
-        if path.exists():
-            os.rename(path, old)
-        os.rename(partial, path)
-        _sync(path.parent)
-        shutil.rmtree(old, ignore_errors=True)
 
 
 def write_bytes(path: Path, content: bytes) -> None:
@@ -66,10 +50,16 @@ def write_json(path: Path, values: Any) -> None:
 
 
 def _settle(file: Path) -> None:
-    """Bring a finished file to the disk, and let others read it: libraries that write atomically make it private."""
-    file.chmod(0o644)
+    """Bring a finished file to the disk, as open to others as the user's files are: some libraries make it private."""
+    file.chmod(0o666 & ~_UMASK)
     with open(file, "rb") as handle:
         os.fsync(handle.fileno())
+
+
+def sweep_partial(folder: Path) -> None:
+    """Remove what a process that was killed left half written in a folder."""
+    for left in folder.glob(f"{PARTIAL}*"):
+        shutil.rmtree(left, ignore_errors=True)
 
 
 def _sync(folder: Path) -> None:

@@ -7,6 +7,8 @@ import tomllib
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+import duet
+
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 EXTRAS = PROJECT["optional-dependencies"]
@@ -37,7 +39,7 @@ def test_running_has_every_dependency():
 
 @pytest.mark.parametrize("extra", sorted(EXTRAS.keys() - {"timm"}))  # timm would bring torchvision
 def test_developing_has_every_extra(extra):
-    lock = {**locked("requirements-dev.lock"), canonicalize_name(PROJECT["name"]): PROJECT["version"]}
+    lock = {**locked("requirements-dev.lock"), canonicalize_name(PROJECT["name"]): duet.__version__}
     assert list(misses(lock, EXTRAS[extra])) == []
 
 

@@ -20,10 +20,10 @@ class Demo(Command):
 
     def run(self, args: argparse.Namespace) -> int:
         """Train both methods, measure, draw, report."""
-        from ..paper.demo import METHODS, run_demo
+        from ..paper.demo import COMPARED, run_demo
         from ..report import write_report
 
         run_demo(args.out, device=args.device)
-        write_report([args.out / name for name in METHODS], args.out / "report.html")
+        write_report([args.out / name for name in COMPARED], args.out / "report.html")
         print(f"The report is in {args.out / 'report.html'}")
         return 0

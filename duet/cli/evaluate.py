@@ -64,7 +64,7 @@ Results of other images, or of another group than the run's first, go to a folde
             context = open_encoder_context(args.encoder, group, args.data, **size, **options)
         else:
             context = open_context(args.model, data=args.data, group=group, **options)
-        out = args.out or (_home(args.model, results_folder(args.model, context)) if args.model is not None else None)
+        out = args.out or (None if args.model is None else results_folder(args.model, context))
         results = evaluate(context, names, force=args.force, out=out)
         if not results:
             raise DuetError("nothing could be measured; the lines above say why")
@@ -72,8 +72,3 @@ Results of other images, or of another group than the run's first, go to a folde
         if out is not None:
             print(f"written to {out}")
         return 0
-
-
-def _home(model: str, folder: Path) -> Path | None:
-    """Where the results of a run or a folder go; a shipped model and a Hub id have no folder of the user's."""
-    return folder if Path(model).is_dir() else None

@@ -62,7 +62,7 @@ def _data() -> dict[str, str]:
 
 
 def _presets() -> dict[str, str]:
-    from ..training.experiment import presets
+    from ..training.recipe import presets
 
     return presets()
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -75,7 +74,8 @@ take module:Name, a thing of your own."""
     def run(self, args: argparse.Namespace) -> int:
         """Train, resume, or show the configuration."""
         from ..training.adoption import adopt
-        from ..training.experiment import NAMED, Experiment, check_file, from_dict, merge, preset, read_yaml
+        from ..training.experiment import NAMED, Experiment, check_file, from_dict
+        from ..training.recipe import merge, preset, read_yaml
 
         options = {"track": args.track, "checkpoint_every": args.checkpoint_every, "device": args.device}
         given = {name: getattr(args, name) for names in SECTIONS.values() for name in names}
@@ -158,28 +158,17 @@ def _resume(run: Path, epochs: str | None, options: dict[str, Any]) -> int:
 
 
 def _folder(out: Path | None, experiment: Experiment, name: str) -> Path:
-    """The run's folder, chosen once for all processes of a run."""
-    from ..training.run import free_folder
+    """The run's folder; one that holds a run already is gone on with by --resume only."""
+    from ..training.process import choose_folder, rank
 
-    if rank() > 0 and "DUET_RUN" in os.environ:
-        return Path(os.environ["DUET_RUN"])
-    outside = "RANK" in os.environ or int(os.environ.get("SLURM_NTASKS", 1)) > 1 or experiment.nodes > 1
-    if out is None and outside:
-        raise DuetError("processes that are started from outside need --out, so that all of them use one folder")
-    run = out or free_folder(Path("runs") / name)
+    run = choose_folder(out, name, experiment.nodes)
     if rank() == 0 and (run / "config.yaml").exists():
         raise DuetError(f"{run} holds a run already; go on with --resume {run}, or choose another --out")
-    # Lightning starts further processes with this environment and the same command line.
-    os.environ["DUET_RUN"] = str(run)
     return run
 
 
-def rank() -> int:
-    """The rank of this process, as torchrun or SLURM tell it; from Lightning's own signs, 0 for the first alone."""
-    told = os.environ.get("RANK") or os.environ.get("SLURM_PROCID")
-    return int(told) if told else sum(int(os.environ.get(name, 0)) for name in ("NODE_RANK", "LOCAL_RANK"))
-
-
 def _say_done(run: Path) -> None:
+    from ..training.process import rank
+
     if rank() == 0:
         print(f"The model is in {run / 'model'}: duet.load({str(run)!r})")

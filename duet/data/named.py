@@ -65,13 +65,19 @@ def find_source(source: Any) -> tuple[str, Splits]:
         return text, _open_path(local)
     if text in HUB:
         return text, _from_hub(text, HUB[text])
-    path = Path(text).expanduser()
-    if path.exists():
-        return text, _open_path(path)
-    if any(character in text for character in "*?["):
+    try:
+        path = Path(text).expanduser()
+        if path.exists():
+            return text, _open_path(path)
+        globbed = any(character in text for character in "*?[")
+        matches = sorted(Path(path.anchor or ".").glob(str(path.relative_to(path.anchor)))) if globbed else []
+    except (RuntimeError, ValueError, OSError) as error:  # a user who is not there, a zero byte, an odd pattern
+        if isinstance(error, DuetError):
+            raise
+        raise DuetError(f"no data {text[:100]!r}: {first_line(error)}") from None
+    if globbed:
         from .parquet import open_parquet
 
-        matches = sorted(Path(path.anchor or ".").glob(str(path.relative_to(path.anchor))))
         return text, open_parquet([match for match in matches if match.is_file()], text)
     raise DuetError(f"no data {text!r}: neither a file or folder nor a name; {_nearest(text)}")
 

@@ -12,15 +12,16 @@ from torch import Tensor
 from ..error import DuetError
 from ..groups import Group
 from ..model import fit_action, save_decoder
+from ..model.fitting import Features
 from ..networks.decoder import Decoder, small_decoder
 from ..pixels import as_float
 from ..representation import ACTIONS, Action, Prescribed
 from .context import Context
-from .decoding import BuildDecoder, Training, draw_views, train_decoder
+from .decoder_training import BuildDecoder, Training, random_views, train_decoder
 from .evaluation import Evaluation, Measure, register_evaluation
 from .grid import elements_through_identity
 from .result import Result
-from .subject import Features, Subject, as_subject, axis_of
+from .subject import Subject, as_subject, axis_of
 from .wording import number
 
 if TYPE_CHECKING:
@@ -164,7 +165,7 @@ def reconstruction_errors(
     decode: Decode, features: Features, images: Tensor, group: Group, generator: torch.Generator
 ) -> Tensor:
     """|d(f(tau_g x)) - tau_g x|^2, mean over the pixels, at one random g an image: (N,C,H,W) -> (N,)."""
-    views, z = draw_views(features, images, group, generator)
+    views, z = random_views(features, images, group, generator)
     return squared_errors(decode(z), views)
 
 

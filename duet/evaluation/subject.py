@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -13,13 +13,12 @@ from ..error import DuetError
 from ..groups import Group, find_group
 from ..model import Encoder
 from ..model.encoder import fingerprint
+from ..model.fitting import Features
 from ..networks import OnlineHead
 from ..networks.backbone import build_module
 from ..pixels import as_float
 from ..representation import Axis, Flat, Layout
 from .evaluation import Inapplicable
-
-Features: TypeAlias = Callable[[Tensor], Tensor]
 
 
 class Subject(Protocol):

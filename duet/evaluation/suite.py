@@ -16,7 +16,7 @@ from ..data import Images, open_images
 from ..device import find_device
 from ..error import DuetError, did_you_mean
 from ..groups import Group, find_group
-from ..model import Encoder, load
+from ..model import Encoder, load, training_data
 from ..model.hub import shipped_models
 from ..progress import Bars
 from .context import SIZES, Context, Sizes
@@ -37,7 +37,7 @@ def open_context(
 ) -> Context:
     """The context of a run's folder or a trained encoder, on its own images unless others are named."""
     encoder = run if isinstance(run, Encoder) else load(run, device)
-    own = _own_data(encoder)
+    own = training_data(encoder)
     wanted = {**own, "source": data, "subset": None} if data is not None else own
     if "source" not in wanted:
         raise DuetError("this model does not say on which images it was trained; name some with --data")
@@ -115,7 +115,7 @@ def evaluate(
     if not isinstance(context, Context):
         context = open_context(context, data=data, group=group, sizes=sizes, seed=seed, device=device)
     if out is None and not isinstance(run, Encoder | Context):
-        out = results_folder(run, context)
+        out = results_folder(run, context)  # None: a shipped model and a Hub id have no folder of the user's
     folder = None if out is None else Path(out)
     jobs = _jobs(context, names)
     results: dict[str, Result] = {}
@@ -151,9 +151,10 @@ def find_evaluations(only: Sequence[str] | None) -> list[str]:
     return [name for name in EVALUATIONS if name in only]
 
 
-def results_folder(run: str | os.PathLike[str], context: Context) -> Path:
-    """Where the results of a run go: what is not its own does not replace what is."""
-    return Path(run) / "results" / context.subfolder
+def results_folder(run: str | os.PathLike[str], context: Context) -> Path | None:
+    """Where the results of a run go: what is not its own does not replace what is. None where there is no folder."""
+    home = _home(run)
+    return None if home is None else home / "results" / context.subfolder
 
 
 def flatten(results: Mapping[str, Result]) -> dict[str, float]:
@@ -205,13 +206,6 @@ def _kept(path: Path, context: Context) -> Result | None:
         if same and wanted["weights"] is not None:
             return found
     return None
-
-
-def _own_data(encoder: Encoder) -> dict[str, Any]:
-    """The images that the model's provenance names, as arguments of `open_images`; what is odd there is left out."""
-    told = encoder.provenance.get("data")
-    known = ("source", "image_size", "channels", "subset", "seed", "storage")
-    return {key: told[key] for key in known if key in told} if isinstance(told, Mapping) else {}
 
 
 def _home(run: str | os.PathLike[str] | Encoder) -> Path | None:

@@ -17,14 +17,14 @@ from ..groups import Group
 from ..pixels import as_bytes
 from ..representation import ACTIONS
 from ..unit import in_unit
-from .model import Explorer, Move, Neighbour, Picture, Reading
+from .model import Explorer, Marginal, Move, Neighbour, Picture
 
 T_G = Markup("<var>T<sub>g</sub></var>")
 WAYS = {action.name: Markup(f"after {action.title}".replace("T_g", T_G)) for action in ACTIONS} | {"none": "not moved"}
 WIDTH, HEIGHT = 480, 150  # of the chart, in its own units
 
 
-def show_reading(explorer: Explorer, picture: Picture, name: str, reading: Reading | None) -> str:
+def show_reading(explorer: Explorer, picture: Picture, name: str, reading: Marginal | None) -> str:
     """The picture beside P(g|x), with the recovered value and its spread."""
     group = explorer.group(name)
     bars, band, line = [], None, None

@@ -19,7 +19,7 @@ from ..error import DuetError, first_line
 from ..evaluation.generation import squared_errors
 from ..evaluation.grid import elements_through_identity
 from ..groups import Group
-from ..model import Encoder, load, load_decoder
+from ..model import Encoder, load, load_decoder, training_data
 from ..networks.decoder import Decoder
 from ..pixels import as_float
 from ..representation import Prescribed
@@ -74,7 +74,7 @@ class Picture:
     place: int | None = None
 
 
-class Reading(NamedTuple):
+class Marginal(NamedTuple):
     """P(g|x) (bins,), and what is read off it in the group's own unit."""
 
     masses: list[float]
@@ -132,7 +132,7 @@ def open_explorer(run: str | os.PathLike[str], device: str = "auto") -> Explorer
 
 def pick(explorer: Explorer, place: int) -> Picture:
     """A test image."""
-    image = as_float(explorer.images[place : place + 1])
+    image = as_float(explorer.images[place : place + 1].to(explorer.encoder.device))
     return Picture(image, explorer.encoder.features(image), place)
 
 
@@ -151,20 +151,20 @@ def drop(explorer: Explorer, path: Path) -> Picture:
             pixels = torch.from_numpy(decode(path, explorer.encoder.channels, height if height == width else None))
     except Unreadable as reason:
         raise DuetError(f"This file cannot be read as an image: {reason}.") from None
-    image = as_float(pixels.unsqueeze(0))
+    image = as_float(pixels.unsqueeze(0).to(explorer.encoder.device))
     if image.shape[2:] != (height, width):
         image = functional.interpolate(image, (height, width), mode="bilinear", antialias=True).clamp(0, 1)
     return Picture(image, explorer.encoder.features(image))
 
 
-def read(explorer: Explorer, picture: Picture, name: str) -> Reading | None:
+def read(explorer: Explorer, picture: Picture, name: str) -> Marginal | None:
     """P(g|x) of a picture; None when the features have no columns for the group."""
     if not explorer.tracks(name):
         return None
     group, representation = explorer.group(name), explorer.encoder.representation(picture.z)
     estimate = representation.recover(name)
     low, high = group.span
-    return Reading(
+    return Marginal(
         representation.marginal(name)[0].tolist(),
         float(group.parameter(float(estimate.g[0]))),
         float(estimate.spread[0]) * abs(high - low),
@@ -252,7 +252,7 @@ def _compare(decoder: Decoder | None, z: Tensor, reached: Tensor, truth: Tensor)
 def _bank(explorer: Explorer, turned: str) -> Bank:
     """The test images, as they are or each under an element of its own, with their features; computed once."""
     if turned not in explorer._banks:
-        images, g = as_float(explorer.images), None
+        images, g = as_float(explorer.images.to(explorer.encoder.device)), None
         if turned:
             group = explorer.group(turned)
             g = group.sample(len(images), torch.Generator().manual_seed(0))
@@ -262,8 +262,8 @@ def _bank(explorer: Explorer, turned: str) -> Bank:
 
 
 def _test_images(encoder: Encoder) -> tuple[Tensor, tuple[str, ...]]:
-    data = encoder.provenance.get("data")
-    if not isinstance(data, Mapping):
+    data = training_data(encoder)
+    if "source" not in data:
         raise DuetError("it does not say which they are")
     source: Any = open_images(**{**data, "subset": None}, split="test")
     pixels, labels = next(source.batches(min(IMAGES, len(source)), seed=0, epoch=0, drop_last=False))

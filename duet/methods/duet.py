@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 from torch import Tensor
@@ -12,9 +11,8 @@ from ..error import DuetError
 from ..networks import Backbone, Projector
 from ..objectives import Contrast, Gather, jensen_shannon, nt_xent
 from ..representation import Axis, Layout, difference
+from ..representation.prescribed import Reference
 from .method import Method, Parts, Represented, Views, check_weight, register_method
-
-Reference = Literal["absolute", "relative"]
 
 
 @register_method
@@ -28,6 +26,7 @@ class Duet(Method):
 
     name = "duet"
     title = "DUET"
+    words = {"content": "content loss", "group": "group loss, weighted"}
     structured = True
 
     @dataclass(frozen=True)

@@ -27,6 +27,7 @@ class ESSL(Method):
 
     name = "essl"
     title = "ESSL"
+    words = {"content": "content loss", "prediction": "prediction loss, weighted"}
 
     @dataclass(frozen=True)
     class Options:
@@ -109,7 +110,7 @@ def prediction_loss(predicted: Tensor, g: Tensor, group: Group) -> Tensor:
     predicted = predicted.float()
     if group.elements is not None:
         elements = torch.tensor(group.elements, device=g.device)
-        return F.cross_entropy(predicted, (g[:, None] - elements).abs().argmin(dim=1))
+        return F.cross_entropy(predicted, group.domain.nearest(g, elements))
     return F.mse_loss(predicted, group.domain.coordinates(g))
 
 

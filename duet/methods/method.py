@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar
 
@@ -62,6 +62,8 @@ class Method(nn.Module, ABC):
     title: ClassVar[str]
     structured: ClassVar[bool] = False
     """Whether the features are a table with columns for every group; else they are flat."""
+    words: ClassVar[Mapping[str, str]] = {}
+    """The terms of its loss in plain words, for whoever draws them."""
     view_count: ClassVar[int] = 2
 
     @dataclass(frozen=True)

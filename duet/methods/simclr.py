@@ -18,6 +18,7 @@ class SimCLR(Method):
 
     name = "simclr"
     title = "SimCLR"
+    words = {"content": "content loss"}
 
     @dataclass(frozen=True)
     class Options:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -53,12 +55,18 @@ def write_model(encoder: Encoder, folder: Path, provenance: Mapping[str, Any]) -
     tensors |= action_tensors(encoder.actions)
     # Copies, since safetensors refuses tensors that share memory, as tied weights do.
     copies = {key: value.detach().to("cpu", copy=True).contiguous() for key, value in tensors.items()}
-    with whole_file(folder / "model.safetensors") as partial:
+    weights = folder / "model.safetensors"
+    before = _sha256(weights) if weights.exists() else None
+    with whole_file(weights) as partial:
         save_file(copies, partial)
+    digest = _sha256(weights)
+    if before not in (None, digest):
+        shutil.rmtree(folder / "decoders", ignore_errors=True)  # they decode features of other weights
     if not (folder / "README.md").exists():
         write_text(folder / "README.md", model_card(encoder, provenance))
     config = {
         "format": FORMAT,
+        "weights_sha256": digest,
         "backbone": encoder.backbone.recipe,
         "layout": encoder.layout.to_dict(),
         "groups": [_plain_group(group) for group in encoder.groups.values()],
@@ -107,14 +115,17 @@ def _read_group(plain: Mapping[str, Any]) -> Group:
 
 
 def _read(folder: Path, backbone: Backbone | None) -> Encoder:
-    config = _config(folder)
+    config, weights = _config(folder), folder / "model.safetensors"
     try:
-        tensors = load_file(folder / "model.safetensors")
-    except (OSError, SafetensorError) as error:
-        raise DuetError(f"cannot read {folder / 'model.safetensors'}: {first_line(error)}") from None
+        # Saved over another model and cut short in between, the weights would be those of neither.
+        if _sha256(weights) != config.get("weights_sha256"):
+            raise DuetError("it is damaged, or of another model than the config.json beside it")
+        tensors = load_file(weights)
+    except (OSError, SafetensorError, DuetError) as error:
+        raise DuetError(f"cannot read {weights}: {first_line(error)}") from None
     backbone = backbone or _read_backbone(folder, config)
+    require_plugins(_plugins(config), str(folder))
     try:
-        require_plugins([str(g["plugin"]) for g in config["groups"] if g["plugin"] is not None], str(folder))
         layout = layout_from_dict(config["layout"])
         backbone.load_state_dict(part_of(tensors, "backbone."))
         head = None
@@ -137,6 +148,13 @@ def _read(folder: Path, backbone: Backbone | None) -> Encoder:
         raise DuetError(f"{folder} does not hold a whole duet model: {first_line(error)}") from None
 
 
+def _plugins(config: Mapping[str, Any]) -> list[str]:
+    """The modules in which its groups were written."""
+    groups = config.get("groups")
+    found = [group.get("plugin") for group in groups if isinstance(group, dict)] if isinstance(groups, list) else []
+    return [name for name in found if isinstance(name, str)]
+
+
 def _read_backbone(folder: Path, config: Mapping[str, Any]) -> Backbone:
     recipe = config.get("backbone")
     if recipe is None:
@@ -149,6 +167,10 @@ def _read_backbone(folder: Path, config: Mapping[str, Any]) -> Backbone:
             f"the backbone of {folder} is {recipe['name']}, a module of its author's: read it, then give "
             f"--plugin {module} (in Python duet.import_plugin({module!r}), or load(..., backbone=it))"
         )
+    kinds = {"name": str, "channels": int, "dim": int | None, "stem": str, "zero_init": bool}
+    odd = [key for key, value in recipe.items() if not isinstance(value, kinds.get(key, ()))]
+    if odd:  # what else a builder takes may name files
+        raise DuetError(f"{folder} asks for a backbone with an odd {str(odd[0])[:40]!r}")
     try:
         size = config.get("image_size")
         size = {} if size is None else {"image_size": (int(size[0]), int(size[1]))}
@@ -157,6 +179,14 @@ def _read_backbone(folder: Path, config: Mapping[str, Any]) -> Backbone:
         raise
     except (TypeError, ValueError, IndexError, RuntimeError, OverflowError) as error:
         raise DuetError(f"{folder} does not hold a whole duet model: {first_line(error)}") from None
+
+
+def _sha256(path: Path) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while part := file.read(2**20):
+            digest.update(part)
+    return digest.hexdigest()
 
 
 def _config(folder: Path) -> dict[str, Any]:

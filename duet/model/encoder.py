@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 from tempfile import TemporaryDirectory
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -20,10 +20,9 @@ from ..groups import Group, find_group
 from ..networks import Backbone, OnlineHead
 from ..pixels import as_float
 from ..progress import track
-from ..representation import Action, Axis, Layout, Representation, Scale
+from ..representation import Action, Axis, Layout, RawScale, Representation
+from ..representation.prescribed import Reference
 from ..representation.storage import Actions
-
-Reference = Literal["absolute", "relative"]
 
 
 @dataclass(frozen=True)
@@ -163,7 +162,7 @@ class Encoder(nn.Module):
 
     def representation(self, z: Tensor) -> Representation:
         """Features (B,D) with this model's layout and actions."""
-        scales = {name: Scale(group.unit, *map(float, group.span)) for name, group in self.groups.items()}
+        scales = {name: RawScale(group.unit, *map(float, group.span)) for name, group in self.groups.items()}
         return Representation(z, self.layout, self.actions, self.relative, scales)
 
     def recover(self, representation: Representation, axis: str | Axis | None = None) -> Reading:
@@ -196,6 +195,23 @@ class Encoder(nn.Module):
         with TemporaryDirectory() as folder:
             self.save(folder, public=True)
             return upload(Path(folder), repo_id, private, token, commit_message)
+
+
+def training_data(encoder: Encoder) -> dict[str, Any]:
+    """The images that the model's provenance names, as arguments of `open_images`; none where it names none.
+
+    A model may be a stranger's: what has another type than it should is refused.
+    """
+    told = encoder.provenance.get("data")
+    kinds: dict[str, Any] = {
+        **{"source": str, "image_size": int | None, "channels": int, "subset": int | None},
+        **{"seed": int, "storage": str},
+    }
+    found = {key: told[key] for key in kinds if key in told} if isinstance(told, Mapping) else {}
+    for key, value in found.items():
+        if not isinstance(value, kinds[key]) or isinstance(value, bool):
+            raise DuetError(f"this model names its images by an odd {key}; name some with --data")
+    return found
 
 
 def fingerprint(state: Mapping[str, Tensor]) -> str:

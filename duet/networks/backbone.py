@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -200,6 +201,8 @@ def _probe(module: nn.Module, channels: int, image_size: tuple[int, int]) -> int
 
 
 def _from_timm(name: str, channels: int, dim: int | None, options: dict[str, object]) -> Backbone:
+    if not re.fullmatch(r"[\w.-]+", name):
+        raise DuetError(f"{TIMM}{name}: timm is asked for models by their plain names, such as timm:resnet18")
     try:
         import timm
     except ImportError:

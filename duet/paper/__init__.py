@@ -1,5 +1,6 @@
 """What the paper measures and shows beyond the evaluations of one encoder: costs, and the demo."""
 
+from ..evaluation import evaluate
 from .cost import Cost
 
-__all__ = ["Cost"]
+__all__ = ["Cost", "evaluate"]

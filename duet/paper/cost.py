@@ -14,7 +14,7 @@ from ..error import DuetError
 from ..evaluation import Context, Evaluation, Inapplicable, Result, register_evaluation
 from ..methods import METHODS
 from ..model import Encoder
-from ..training.experiment import Experiment, build_method, build_optimizer, build_stack, from_file, read_yaml
+from ..training.experiment import Experiment, build_method, build_optimizer, build_stack
 from ..training.step import loss_of_batch, parameter_groups
 from .timing import medians, peak_bytes, times
 
@@ -96,4 +96,4 @@ def _experiment_of(context: Context) -> Experiment:
     config = None if context.run is None else context.run / "config.yaml"
     if config is None or not config.exists() or not isinstance(context.subject, Encoder):
         raise Inapplicable("only a run that was trained here says how it is trained")
-    return from_file(read_yaml(config), str(config))
+    return Experiment.from_yaml(config)

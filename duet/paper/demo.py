@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from ..data import Images
+from ..error import DuetError
 from ..evaluation import EVALUATIONS, Result, evaluate
 from ..figure import new_figure
 from ..file import write_json
@@ -22,7 +23,7 @@ from ..methods import find_method
 from ..training.experiment import Experiment, build_stack, open_data
 from ..training.run import train
 
-METHODS = ("duet", "simclr")
+COMPARED = ("duet", "simclr")
 
 
 def run_demo(out: Path, device: str = "auto", **changes: Any) -> dict[str, Any]:
@@ -34,8 +35,10 @@ def run_demo(out: Path, device: str = "auto", **changes: Any) -> dict[str, Any]:
     draw_views(recipe, open_data(recipe)).savefig(out / "views.png", dpi=110)
     console.print(f"Digits turned by random angles: the views that the methods learn from are in {out / 'views.png'}")
     results: dict[str, dict[str, Result]] = {}
-    for name in METHODS:
+    for name in COMPARED:
         run = out / name
+        if run.exists() and not (run / "config.yaml").exists():
+            raise DuetError(f"{run} is not a run; the demo would replace it: choose another --out")
         shutil.rmtree(run, ignore_errors=True)
         train(recipe if name == recipe.method else replace(recipe, method=name, weight=None), run, device=device)
         results[name] = evaluate(run, device=device)

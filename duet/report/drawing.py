@@ -20,7 +20,7 @@ from ..evaluation.evaluation import evaluation_of
 from ..evaluation.result import Array
 from ..figure import BLUE, COLOURS, FONT, GREY, LINES, new_figure
 from .gathering import Run
-from .wording import CURVES
+from .wording import curves
 
 POINTS = 400  # of a curve: more than can be told apart
 PANELS = 8
@@ -60,7 +60,8 @@ def draw_result(name: str, result: Result, run: Run) -> Iterator[Picture | str]:
 def draw_curves(runs: Sequence[Run]) -> Figure | None:
     """A panel for every loss, a line for every run, over epochs; None when there is nothing to draw."""
     known = dict.fromkeys(name for run in runs for name in run.metrics if name not in ("step", "epoch"))
-    names = [*(n for n in CURVES if n in known), *(n for n in known if n not in CURVES)][:PANELS]
+    words = curves()
+    names = [*(n for n in words if n in known), *(n for n in known if n not in words)][:PANELS]
     if not names:
         return None
     columns = min(3, len(names))
@@ -73,7 +74,7 @@ def draw_curves(runs: Sequence[Run]) -> Figure | None:
             if name in run.metrics:
                 x, y = thin(epochs(run.metrics)), thin(run.metrics[name])
                 (lines[place],) = axis.plot(x, y, color=colour(place), ls=line(place), lw=1.3)
-        axis.set_title(CURVES.get(name, name.replace("_", " ")[:40]), fontsize=FONT, parse_math=False)
+        axis.set_title(words.get(name, name.replace("_", " ")[:40]), fontsize=FONT, parse_math=False)
         axis.xaxis.set_major_locator(MaxNLocator(5, integer=True))
         axis.tick_params(labelsize=FONT - 1)
         axis.grid(alpha=0.25)

@@ -15,7 +15,7 @@ import numpy as np
 from ..error import DuetError
 from ..evaluation import Result
 from ..evaluation.result import Array
-from ..training.experiment import read_yaml
+from ..training.recipe import read_yaml
 from .wording import rank
 
 LONGEST = 120

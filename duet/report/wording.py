@@ -10,16 +10,14 @@ from ..evaluation.evaluation import evaluation_of
 from ..groups import GROUPS
 from ..methods import METHODS
 
-CURVES = {
-    "loss": "total loss",
-    "content": "content loss",
-    "group": "group loss, weighted",
-    "prediction": "prediction loss, weighted",
-    "head": "online head, loss",
-    "head_accuracy": "online head, accuracy",
-    "lr": "learning rate",
-}
+LAST = {"head": "online head, loss", "head_accuracy": "online head, accuracy", "lr": "learning rate"}
 TILES = 3
+
+
+def curves() -> dict[str, str]:
+    """What a run logs, in words and in order: the loss, the terms of every method, and what only watches."""
+    terms = {name: words for method in METHODS.values() for name, words in method.words.items()}
+    return {"loss": "total loss", **terms, **LAST}
 
 
 def title(name: str) -> tuple[str, str]:
@@ -52,7 +50,7 @@ def read_out(name: str, result: Result) -> str:
     evaluation = evaluation_of(name)
     try:
         return evaluation.sentence(result) if evaluation else ""
-    except (KeyError, TypeError, ValueError):
+    except Exception:  # a stranger's numbers can fail anywhere in a sentence
         return ""
 
 
@@ -63,7 +61,7 @@ def measures(results: Mapping[str, Result]) -> dict[str, Measure]:
         if name in results:
             try:
                 found |= {m.label: m for m in evaluation.measures(results[name]) if math.isfinite(m.value)}
-            except (KeyError, TypeError, ValueError):
+            except Exception:  # as above
                 continue
     return found
 

@@ -6,7 +6,7 @@ from .features import Representation
 from .fitted import FittedAction
 from .layout import Axis, Concatenated, Flat, Joint, Layout, Table, layout_from_dict
 from .prescribed import Prescribed, act, recover, shift
-from .storage import Scale
+from .storage import RawScale
 from .target import Estimate, Gaussian, Target, VonMises, difference, target_from_dict
 
 ACTIONS: tuple[type[Action], ...] = (Prescribed, FittedAction)
@@ -24,8 +24,8 @@ __all__ = [
     "Joint",
     "Layout",
     "Prescribed",
+    "RawScale",
     "Representation",
-    "Scale",
     "Table",
     "Target",
     "VonMises",

@@ -19,7 +19,7 @@ from ..unit import in_unit, unit_name
 from .action import Action
 from .layout import Axis, Layout
 from .prescribed import Prescribed, act, recover
-from .storage import Actions, Scale, load_features, save_features
+from .storage import Actions, RawScale, load_features, save_features
 from .target import Estimate
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class Representation:
     layout: Layout
     actions: Actions = field(default_factory=dict)
     relative: bool = False
-    scales: Mapping[str, Scale] = field(default_factory=dict)
+    scales: Mapping[str, RawScale] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.flat)
@@ -132,7 +132,7 @@ class Representation:
         from ..figure import draw_marginal
 
         own, one = self.find(axis), self[image]
-        scale = self.scales.get(own.name, Scale("", 0.0, 1.0))
+        scale = self.scales.get(own.name, RawScale("", 0.0, 1.0))
         estimate = one.recover(own) if own.readable else None
         value = None if estimate is None else scale.low + (scale.high - scale.low) * float(estimate.g[0])
         title = "" if value is None else f"recovered: {in_unit(value, scale.unit)}"

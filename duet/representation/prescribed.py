@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -11,6 +11,9 @@ from torch import Tensor
 from .action import Action, per_sample
 from .layout import Axis, Layout
 from .target import Estimate
+
+Reference = Literal["absolute", "relative"]
+"""Whether a model has an origin, or knows differences only."""
 
 
 def recover(z: Tensor, layout: Layout, axis: str | Axis) -> Estimate:

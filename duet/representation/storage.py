@@ -27,7 +27,7 @@ STORED: dict[str, type[FittedAction]] = {FittedAction.name: FittedAction}
 """The kinds of actions that have tensors of their own, and so a place in files."""
 
 
-class Scale(NamedTuple):
+class RawScale(NamedTuple):
     """What g means: the unit, and the raw values at g = 0 and g = 1."""
 
     unit: str
@@ -35,7 +35,7 @@ class Scale(NamedTuple):
     high: float
 
 
-Stored: TypeAlias = "tuple[Tensor, Layout, Actions, bool, dict[str, Scale]]"
+Stored: TypeAlias = "tuple[Tensor, Layout, Actions, bool, dict[str, RawScale]]"
 
 
 def action_tensors(actions: Actions) -> dict[str, Tensor]:
@@ -76,7 +76,7 @@ def save_features(
     layout: Layout,
     actions: Actions,
     relative: bool,
-    scales: Mapping[str, Scale],
+    scales: Mapping[str, RawScale],
 ) -> None:
     """Write features (B, D) with their layout and actions, all of it or nothing."""
     header = {
@@ -111,7 +111,7 @@ def load_features(path: str | os.PathLike[str]) -> Stored:
             raise DuetError(f"features {tuple(flat.shape)} in a layout of {layout.dim}")
         actions = read_actions(header["actions"], tensors, layout.dim)
         scales = {
-            str(name): Scale(str(u), float(low), float(high)) for name, (u, low, high) in header["scales"].items()
+            str(name): RawScale(str(u), float(low), float(high)) for name, (u, low, high) in header["scales"].items()
         }
         return flat, layout, actions, bool(header["relative"]), scales
     except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:

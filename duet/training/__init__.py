@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from .experiment import Experiment
     from .keeper import Diverged, Stopped
     from .module import Pretraining, learning_rate
-    from .run import free_folder, resume, train
+    from .run import resume, train
     from .step import loss_of_batch, parameter_groups, step_seed
 
 _FILES = {
@@ -17,7 +17,6 @@ _FILES = {
     "Experiment": "experiment",
     "Pretraining": "module",
     "Stopped": "keeper",
-    "free_folder": "run",
     "learning_rate": "module",
     "loss_of_batch": "step",
     "parameter_groups": "step",
@@ -31,7 +30,6 @@ __all__ = [
     "Experiment",
     "Pretraining",
     "Stopped",
-    "free_folder",
     "learning_rate",
     "loss_of_batch",
     "parameter_groups",

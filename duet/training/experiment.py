@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
-from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,7 +13,7 @@ import torch
 import yaml
 
 from ..data import Images, open_images
-from ..error import DuetError, did_you_mean, first_line
+from ..error import DuetError, did_you_mean
 from ..file import write_text
 from ..groups import Group, Stack, find_group
 from ..methods import Method, Parts, find_method
@@ -23,6 +22,7 @@ from ..objectives import OBJECTIVES, find_objective
 from ..plugin import is_spec, require_plugins, trusted
 from ..representation import Axis, Concatenated, Flat, Gaussian, Joint, Layout, Table, Target, VonMises
 from .adoption import adopt
+from .recipe import merge, preset, read_yaml
 from .typed import choices, typed
 
 STRATEGIES = ("auto", "ddp", "ddp_find_unused_parameters_true", "ddp_find_unused_parameters_false")
@@ -93,6 +93,9 @@ class Experiment:
     plugins: tuple[str, ...] = option((), "modules of your own that the run needs; a file's are never imported by it")
 
     def __post_init__(self) -> None:
+        named: Any = self.group
+        if isinstance(named, str):
+            object.__setattr__(self, "group", (named,))
         for name, allowed in choices(Experiment).items():
             _one_of(name, getattr(self, name), allowed)
         for name in _POSITIVE:
@@ -192,8 +195,6 @@ _POSITIVE = (
 )
 NAMED = ("reference", "stack", "weight", "seed")
 """What a run's name says where it is not as in the recipe."""
-_METHODS_OWN = ("weight", "options")
-"""Keys that belong to the method that a file names: another method has its own."""
 
 
 def from_dict(values: Mapping[str, Any], source: str = "the configuration") -> Experiment:
@@ -226,56 +227,6 @@ def check_file(values: Mapping[str, Any], source: str) -> None:
         raise DuetError(f"{source} needs {encoder}, a module of its author's: read it, then give --plugin {module}")
 
 
-def read_yaml(path: Path) -> dict[str, Any]:
-    """The plain values of a YAML file."""
-    try:
-        values = yaml.safe_load(path.read_text())
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise DuetError(f"cannot read the configuration {path}: {first_line(error)}") from None
-    if not isinstance(values, dict):
-        raise DuetError(f"{path} must hold `key: value` lines")
-    return values
-
-
-def presets() -> dict[str, str]:
-    """The shipped recipes, each with the line that says what it is for."""
-    folder = files(__package__.partition(".")[0]) / "presets"
-    found = sorted((entry.name, entry.read_text()) for entry in folder.iterdir() if entry.name.endswith(".yaml"))
-    return {name.removesuffix(".yaml"): text.splitlines()[0].lstrip("# ") for name, text in found}
-
-
-def preset(name: str) -> dict[str, Any]:
-    """The plain values of a shipped recipe; a weight may differ by group."""
-    known = presets()
-    if name not in known:
-        raise DuetError(f"no preset {name!r}{did_you_mean(name, known)}; there are {', '.join(known)}")
-    text = (files(__package__.partition(".")[0]) / "presets" / f"{name}.yaml").read_text()
-    return dict(yaml.safe_load(text))
-
-
-def merge(*layers: Mapping[str, Any]) -> dict[str, Any]:
-    """Values of a preset, a file, flags, ...: a later one beats an earlier one.
-
-    A weight belongs to the method that its own layer names (duet if it names none): under another method it is dropped.
-    """
-    whole = {key: value for layer in layers for key, value in layer.items()}
-    method = whole.get("method", "duet")
-    merged: dict[str, Any] = {}
-    for place, layer in enumerate(layers):
-        # What is typed last is meant for the method that is trained.
-        ours = layer.get("method", "duet") == method or place == len(layers) - 1
-        merged |= {key: value for key, value in layer.items() if ours or key not in _METHODS_OWN}
-    if isinstance(merged.get("weight"), Mapping):
-        merged["weight"] = _weight_by_group(merged["weight"], merged.get("group", "rot360"))
-    return merged
-
-
-def _weight_by_group(weights: Mapping[str, float], group: str | Iterable[str]) -> float:
-    """lambda of a recipe that has one for every group; of several groups the least, which all of them bear."""
-    names = [group] if isinstance(group, str) else list(group)
-    return min(weights.get(name, weights["others"]) for name in names)
-
-
 def method_options(experiment: Experiment) -> Any:
     """The method's own options: its defaults, the run's keys of the same name, and what `options` says."""
     kind = find_method(experiment.method).Options
@@ -284,7 +235,7 @@ def method_options(experiment: Experiment) -> Any:
         if key not in known:
             there = f"; it has {', '.join(known)}" if known else "; it has none"
             raise DuetError(f"{experiment.method} has no option {key!r}{did_you_mean(str(key), known)}{there}")
-    shared = {key: getattr(experiment, key) for key in known if hasattr(experiment, key)}
+    shared = {entry.name: getattr(experiment, entry.name) for entry in fields(experiment) if entry.name in known}
     given = {key: value for key, value in shared.items() if value is not None} | dict(experiment.options)
     made = kind(**typed(kind, given))
     for key, allowed in choices(kind).items():

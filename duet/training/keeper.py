@@ -7,6 +7,7 @@ import io
 import signal
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -55,10 +56,16 @@ SYNC_EVERY = 8
 class Keeper(Callback):
     """Watches the terms, writes metrics.csv and checkpoints, and stops when asked to."""
 
-    def __init__(self, run: Path, every: int | None = None, seconds: float = 10.0) -> None:
+    def __init__(
+        self,
+        run: Path,
+        every: int | None = None,
+        seconds: float = 10.0,
+        begin: Callable[[], None] = lambda: None,
+    ) -> None:
         if every is not None and every < 1:
             raise DuetError(f"--checkpoint-every counts steps and starts at 1; it is {every}")
-        self.run, self.every, self.seconds = run, every, seconds
+        self.run, self.every, self.seconds, self.begin = run, every, seconds, begin
         self.checkpoint = run / "checkpoints" / "last.safetensors"
         self.saved = time.monotonic()
         self.asked_to_stop = False
@@ -66,8 +73,10 @@ class Keeper(Callback):
         self.unchecked: list[tuple[int, dict[str, Tensor]]] = []
 
     def on_train_start(self, trainer: L.Trainer, module: L.LightningModule) -> None:
-        """Listen for Ctrl-C and a cluster's SIGTERM, and drop metrics from after the checkpoint."""
+        """Begin the run, now that all is restored; listen for Ctrl-C; drop metrics from after the checkpoint."""
         assert isinstance(module, Pretraining)
+        if trainer.is_global_zero:
+            self.begin()
         self.metrics = Metrics(self.run / "metrics.csv", module.steps.start) if trainer.is_global_zero else None
         self.log_every = max(1, module.steps.per_epoch // 4)
         self.before = {s: signal.signal(s, self._ask) for s in (signal.SIGINT, signal.SIGTERM)} if _in_main() else {}

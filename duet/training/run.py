@@ -8,6 +8,7 @@ import shutil
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from .. import __version__
 from ..data import Images
 from ..device import find_device
 from ..error import DuetError
-from ..file import write_text
+from ..file import sweep_partial, write_text
 from ..groups import Group, Stack
 from ..methods import METHODS, Method, register_method
 from ..model import Encoder, fit_action
@@ -33,16 +34,17 @@ from .experiment import (
     build_method,
     build_stack,
     data_of,
-    from_file,
     group_weight,
     method_options,
     open_data,
-    read_yaml,
 )
 from .keeper import Keeper, SafeCheckpoints
 from .module import Pretraining
+from .process import choose_folder, free_folder
 
 PRECISION = {"32": "32-true", "64": "64-true", "bf16": "bf16-mixed", "16": "16-mixed"}
+MACHINE = ("devices", "nodes", "strategy", "storage", "compile", "plugins")
+"""Keys that say where a run is computed, not what: a run may go on elsewhere."""
 EFFECT_IMAGES = 32
 """Images on which a group must change something."""
 
@@ -67,13 +69,13 @@ def train(
     with any of these is resumed by the same call. Returns the folder.
     """
     _hush_lightning()
-    run = free_folder(Path("runs") / experiment.name) if out is None else Path(out)
     _check_processes(experiment)
-    keeper = Keeper(run, checkpoint_every)
+    run = choose_folder(out, experiment.name, experiment.nodes)
     images = images or open_data(experiment)
     torch.manual_seed(experiment.seed)
     method = _method(experiment, backbone, method, (images.shape[1], images.shape[2]))
     experiment = _as_trained(experiment, method, backbone)
+    _check_goes_on(run, experiment)
     stack = stack or build_stack(experiment)
     _check_effect(images, stack.tracked, experiment.seed)
     if experiment.normalize:
@@ -83,13 +85,10 @@ def train(
         module.double()  # before a checkpoint is loaded into it: float32 would round the weights
     if experiment.compile:
         method.backbone.compile()
+    fresh = not run.exists()
+    keeper = Keeper(run, checkpoint_every, begin=partial(_begin, run, experiment, images))
     trainer = _trainer(experiment, run, keeper, device, track, quiet)
     images.batches_per_epoch(experiment.batch_size // trainer.world_size, trainer.world_size)
-    fresh = not run.exists()
-    if trainer.is_global_zero:
-        _keep_shorter_model(run, experiment)
-        write_text(run / "config.yaml", experiment.to_yaml())
-        _list_skipped(run, images)
     try:
         trainer.fit(module, ckpt_path=keeper.checkpoint if keeper.checkpoint.exists() else None)
     except Exception as error:
@@ -101,7 +100,8 @@ def train(
         raise
     if trainer.is_global_zero:
         _list_skipped(run, images)
-        _finish(module, experiment, stack.tracked, images).save(run / "model")
+        device_of_training = trainer.strategy.root_device  # Lightning has brought the weights back to the CPU
+        _finish(module, experiment, stack.tracked, images, device_of_training).save(run / "model")
     trainer.strategy.barrier()
     return run
 
@@ -114,7 +114,7 @@ def resume(run: str | os.PathLike[str], epochs: int | None = None, **options: An
     run = Path(run)
     if not (run / "config.yaml").exists():
         raise DuetError(f"{run} is not a run: it has no config.yaml")
-    experiment = from_file(read_yaml(run / "config.yaml"), str(run / "config.yaml"))
+    experiment = Experiment.from_yaml(run / "config.yaml")
     finished = (run / "model" / "config.json").exists()
     if epochs is not None and epochs != experiment.epochs:
         if epochs < experiment.epochs:
@@ -127,24 +127,31 @@ def resume(run: str | os.PathLike[str], epochs: int | None = None, **options: An
     return True
 
 
-def _keep_shorter_model(run: Path, experiment: Experiment) -> None:
-    """Give the model of a run that now becomes longer a name of its own.
+def _check_goes_on(run: Path, experiment: Experiment) -> None:
+    """Refuse to go on with another run than this: its weights would not be what its files say."""
+    if not (run / "config.yaml").exists():
+        return
+    before = Experiment.from_yaml(run / "config.yaml")
+    wanted = replace(before, **{key: getattr(experiment, key) for key in MACHINE})
+    if experiment.extended == (*before.extended, before.epochs):
+        wanted = replace(wanted, epochs=experiment.epochs, extended=experiment.extended)
+    differing = [key for key, value in wanted.to_dict().items() if experiment.to_dict()[key] != value]
+    if differing:
+        raise DuetError(
+            f"{run} holds a run with another {', '.join(differing)}; resume that one, or take another folder"
+        )
 
-    Before the configuration changes: a run that is cut short in between has no model, and does not seem finished.
-    """
+
+def _begin(run: Path, experiment: Experiment, images: Images) -> None:
+    """Write what the run is; a model of fewer epochs gets a name of its own before, so that the run is not finished."""
+    for folder in (run, run / "checkpoints", run / "model"):
+        sweep_partial(folder)
     if experiment.extended and (run / "model" / "config.json").exists():
         before = Experiment.from_yaml(run / "config.yaml").epochs
         if before < experiment.epochs:
             os.replace(run / "model", free_folder(run / f"model-{before}-epochs"))
-
-
-def free_folder(folder: Path) -> Path:
-    """The folder, or the first of folder-2, folder-3, ... that is not taken."""
-    taken, number = folder, 1
-    while taken.exists():
-        number += 1
-        taken = folder.with_name(f"{folder.name}-{number}")
-    return taken
+    write_text(run / "config.yaml", experiment.to_yaml())
+    _list_skipped(run, images)
 
 
 def _method(
@@ -211,7 +218,7 @@ def _trainer(
     try:
         trainer = L.Trainer(
             accelerator="auto" if device == "auto" else find_device(device).type,
-            devices=experiment.devices,
+            devices=_devices(experiment, device),
             num_nodes=experiment.nodes,
             strategy="ddp" if several and experiment.strategy == "auto" else experiment.strategy,
             precision=PRECISION[experiment.precision],  # type: ignore[arg-type]
@@ -235,6 +242,16 @@ def _trainer(
     return trainer
 
 
+def _devices(experiment: Experiment, device: str) -> int | list[int]:
+    """How many devices, or which one: cuda:1 is the second."""
+    index = None if device == "auto" else find_device(device).index
+    if index is None or device.startswith("cpu"):
+        return experiment.devices
+    if experiment.devices > 1:
+        raise DuetError(f"--device {device} is one device, and --devices asks for {experiment.devices}")
+    return [index]
+
+
 def _hush_lightning() -> None:
     for noisy in ("lightning.pytorch", "lightning.fabric"):
         logging.getLogger(noisy).setLevel(logging.ERROR)
@@ -247,8 +264,14 @@ def _list_skipped(run: Path, images: Images) -> None:
         write_text(run / "skipped.txt", "\n".join(images.skipped) + "\n")
 
 
-def _finish(module: Pretraining, experiment: Experiment, groups: tuple[Group, ...], images: Images) -> Encoder:
-    """The encoder with a fitted action for every group."""
+def _finish(
+    module: Pretraining,
+    experiment: Experiment,
+    groups: tuple[Group, ...],
+    images: Images,
+    device: torch.device | None = None,
+) -> Encoder:
+    """The encoder with a fitted action for every group, fitted where it was trained."""
     method = module.method
     encoder = Encoder(
         method.backbone,
@@ -259,7 +282,7 @@ def _finish(module: Pretraining, experiment: Experiment, groups: tuple[Group, ..
         classes=images.classes,
         head=module.head,
         provenance=provenance_of(experiment, method),
-    )
+    ).to(device)
     if experiment.action_pairs:
         pixels = images.sample(experiment.action_pairs, experiment.seed).to(encoder.device)
         for group in encoder.groups.values():

@@ -13,11 +13,12 @@ import duet
 from duet import GROUPS, Experiment
 from duet.cli import COMMANDS, main
 from duet.cli.demo import Demo
-from duet.cli.train import rank
 from duet.data import known_names, open_images
 from duet.evaluation import EVALUATIONS
 from duet.methods import METHODS
-from duet.training.experiment import from_dict, group_weight, method_options, presets
+from duet.training.experiment import from_dict, group_weight, method_options
+from duet.training.process import rank
+from duet.training.recipe import presets
 
 TINY = [
     *("train", "--preset", "demo", "--epochs", "1", "--subset", "64", "--batch-size", "32", "--encoder", "tiny"),

@@ -7,7 +7,7 @@ import torch
 
 from duet import Experiment
 from duet.evaluation import as_subject
-from duet.evaluation.decoding import Training, train_decoder
+from duet.evaluation.decoder_training import Training, train_decoder
 from duet.evaluation.generation import (
     action_errors,
     default_actions,

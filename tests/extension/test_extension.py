@@ -97,6 +97,7 @@ def test_from_the_command_line(command, tmp_path, name, package_before):
         import pyarrow.parquet as pq
 
         assert {"gamma", "gamma_spread"} <= set(pq.read_schema(tmp_path / "features.parquet").names)
+    command("export", name, "--plugin", "mine", "-o", "model.pt2")
     command("train", "--resume", name, "--epochs", "3", "--plugin", "mine")
     assert digest(PACKAGE) == package_before
 

@@ -7,7 +7,8 @@ import torch
 from safetensors.torch import save_file
 
 import duet
-from duet.model import Encoder, load
+from duet.error import DuetError
+from duet.model import Encoder, load, training_data
 from duet.networks import OnlineHead, build_backbone, wrap
 from duet.representation import Axis, FittedAction, Table, VonMises
 
@@ -117,8 +118,10 @@ def group(name, **settings):
         (lambda f: damage(f, format=1), "format 1; this version reads 2"),
         (lambda f: damage(f, backbone={"name": "os.system"}), "no encoder"),
         (lambda f: damage(f, backbone={"name": "os:system"}), "give --plugin os "),
-        (lambda f: damage(f, backbone={"name": "tiny", "channels": "x"}), "whole duet model"),
-        (lambda f: damage(f, backbone={"name": "tiny", "channels": 1, "own": 1}), "has no option 'own'"),
+        (lambda f: damage(f, backbone={"name": "tiny", "channels": "x"}), "odd 'channels'"),
+        (lambda f: damage(f, backbone={"name": "tiny", "channels": 1, "own": 1}), "odd 'own'"),
+        (lambda f: damage(f, backbone={"name": "timm:a", "checkpoint_path": "x.pth"}), "odd 'checkpoint_path'"),
+        (lambda f: damage(f, backbone={"name": "timm:hf-hub:someone/else", "channels": 1}), "plain names"),
         (lambda f: damage(f, backbone="tiny"), "does not say which backbone"),
         (lambda f: damage(f, backbone=None), "give load\\(..., backbone=it\\)"),
         (lambda f: damage(f, reference="both"), "'absolute' or 'relative'"),
@@ -136,7 +139,7 @@ def group(name, **settings):
         (lambda f: damage(f, num_classes=7), "whole duet model"),
         (lambda f: (f / "model.safetensors").write_bytes(b"\x80\x04cos\nsystem\n"), "cannot read"),
         (lambda f: (f / "model.safetensors").unlink(), "cannot read"),
-        (lambda f: save_file({"x": torch.zeros(1)}, f / "model.safetensors"), "whole duet model"),
+        (lambda f: save_file({"x": torch.zeros(1)}, f / "model.safetensors"), "of another model"),
     ],
 )
 def test_a_damaged_folder_is_one_sentence(folder, harm, message):
@@ -167,3 +170,46 @@ def test_tied_weights_are_saved(tmp_path):
     images = torch.rand(2, 1, 8, 8)
     again = load(tmp_path / "m", backbone=wrap(Tied(), channels=1, width=64))
     assert torch.equal(again.features(images), encoder.features(images))
+
+
+def test_weights_under_the_config_of_another_model_are_refused(tmp_path):
+    """As a process that was killed while it saved over a model would leave it."""
+    first, second = (make_model(seed).save(tmp_path / str(seed)) for seed in (0, 1))
+    (second / "model.safetensors").write_bytes((first / "model.safetensors").read_bytes())
+    with pytest.raises(ValueError, match="of another model than the config"):
+        load(second)
+
+
+def test_decoders_go_with_the_weights_they_decode(tmp_path):
+    folder = make_model(0).save(tmp_path / "m")
+    (folder / "decoders").mkdir()
+    (folder / "decoders" / "rot360.safetensors").write_bytes(b"of these weights")
+    make_model(0).save(folder)
+    assert (folder / "decoders" / "rot360.safetensors").exists()
+    make_model(1).save(folder)
+    assert not (folder / "decoders").exists()
+
+
+def make_model(seed):
+    torch.manual_seed(seed)
+    body = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 64))
+    return Encoder(wrap(body, channels=1, width=64), Table(8, TABLE.axes[0]), ["rot360"], image_size=8)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"source": "digits", "image_size": "abc"},
+        {"source": "digits", "channels": [1]},
+        {"source": "digits", "subset": 1.5},
+        {"source": 7},
+        {"source": "digits", "seed": True},
+    ],
+)
+def test_a_strangers_provenance_is_refused_in_one_line(data):
+    encoder = make_model(0)
+    encoder.provenance["data"] = data
+    with pytest.raises(DuetError, match="odd"):
+        training_data(encoder)
+    encoder.provenance["data"] = {"source": "digits", "channels": 1, "split": "all", "workers": 10**6}
+    assert training_data(encoder) == {"source": "digits", "channels": 1}

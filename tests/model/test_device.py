@@ -184,5 +184,10 @@ def test_auto_is_the_first_accelerator_that_there_is(monkeypatch):
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)
     assert find_device("auto") == torch.device("mps")
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     assert find_device("auto") == torch.device("cuda")
+    assert find_device("cuda:1") == torch.device("cuda:1")
+    for name, message in (("cuda:2", "only 2 of cuda"), ("xla", "no device 'xla'"), ("cuda:x", "no device")):
+        with pytest.raises(DuetError, match=message):
+            find_device(name)
     assert find_device(META) == META

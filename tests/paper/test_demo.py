@@ -49,3 +49,11 @@ def test_a_number_that_only_one_method_has_is_a_dash_for_the_other():
     assert (duets[row], simclrs[row]) == ("0.4", "-")
     row = names.index("Hit@1 of 4, the fitted action")
     assert (duets[row], simclrs[row]) == ("0.5", "0.3")
+
+
+def test_a_folder_that_is_no_run_is_not_replaced(tmp_path):
+    (tmp_path / "duet").mkdir()
+    (tmp_path / "duet" / "thesis.txt").write_text("three years")
+    with pytest.raises(ValueError, match="is not a run"):
+        demo.run_demo(tmp_path, epochs=1, subset=64, batch_size=32)
+    assert (tmp_path / "duet" / "thesis.txt").read_text() == "three years"

@@ -330,3 +330,10 @@ def test_the_command(tmp_path, capsys, monkeypatch):
     for wrong in ("no-such-run", "empty"):
         assert main(["report", wrong]) == 2
         assert "run" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("unit", [5, None, ["degrees"]])
+def test_an_odd_unit_of_a_strangers_result_costs_a_sentence_not_the_page(tmp_path, unit):
+    run = make_run(tmp_path / "run", results=make_results(unit=unit))
+    page = write_report([run], tmp_path / "page.html").read_text()
+    assert "Classification" in page

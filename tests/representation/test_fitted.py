@@ -221,3 +221,14 @@ def test_mistakes_are_named():
         FittedAction.fit(z, z, torch.zeros(4), cyclic=True, order=-1)
     with pytest.raises(ValueError, match="NaN or infinity"):
         FittedAction.fit(z + math.nan, z, torch.zeros(4), cyclic=True)
+
+
+def test_it_carries_by_the_difference_of_start_and_goal():
+    generator = torch.Generator().manual_seed(0)
+    z, by = torch.randn(400, 4, generator=generator), torch.rand(400, generator=generator)
+    fitted = FittedAction.fit(z, z.roll(1, 1) * (1 + by.unsqueeze(1)), by, cyclic=False)
+    start, goal = torch.full((5,), 0.5), torch.full((5,), 0.9)
+    assert torch.equal(fitted.carry(z[:5], start, goal), fitted.act(z[:5], goal - start))
+    assert not torch.equal(fitted.carry(z[:5], start, goal), fitted.act(z[:5], goal))
+    orbit = fitted.orbit(z[:5], 0.5, torch.tensor([0.5, 0.9]))
+    assert torch.allclose(orbit[1], fitted.act(z[:5], 0.4), atol=1e-4)

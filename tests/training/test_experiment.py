@@ -18,12 +18,9 @@ from duet.training.experiment import (
     build_target,
     from_dict,
     group_weight,
-    merge,
     method_options,
-    preset,
-    presets,
-    read_yaml,
 )
+from duet.training.recipe import merge, preset, presets, read_yaml
 
 PRESETS = ["demo", "cpu", "paper", "paper-full-stack"]
 
@@ -289,3 +286,28 @@ def test_a_backbone_of_your_own():
     body = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 32))
     method = build_method(Experiment(channels=1, projector=(8,)), wrap(body, channels=1, width=32))
     assert method.backbone.body is body
+
+
+def test_a_group_may_be_a_text():
+    assert Experiment(group="hue").group == ("hue",)
+
+
+def test_an_option_may_be_called_like_a_property_of_the_run():
+    class Named(SimCLR):
+        name, title = "named", "Named"
+
+        @dataclasses.dataclass(frozen=True)
+        class Options:
+            name: str = "mine"
+            groups: int = 3
+
+    register_method(Named)
+    try:
+        assert method_options(Experiment(method="named")) == Named.Options("mine", 3)
+    finally:
+        del METHODS["named"]
+
+
+def test_a_weight_that_is_no_number_is_refused_by_name():
+    with pytest.raises(ValueError, match="weight must be a number"):
+        from_dict(merge({"weight": {"rot360": 1}}))

@@ -14,8 +14,10 @@ from PIL import Image
 
 import duet
 from duet.domain import Circle
+from duet.error import DuetError
 from duet.groups import Group, Stack
 from duet.methods import METHODS, Duet, Method
+from duet.model import Encoder
 from duet.networks import Projector, wrap
 from duet.representation import Axis, Flat, Table, VonMises
 from duet.training import Diverged, Pretraining, learning_rate, resume, step_seed, train
@@ -562,3 +564,51 @@ def test_a_stack_of_ones_own_says_which_groups_are_tracked(tmp_path, tiny):
         assert encoder.embed(torch.rand(2, 1, 28, 28)).marginal("dim").shape == (2, 8)
     finally:
         duet.GROUPS.pop("dim")
+
+
+@pytest.mark.parametrize("changes", [{"seed": 7}, {"epochs": 1}, {"epochs": 5}, {"weight": 3.0, "bins": 4}], ids=str)
+def test_another_run_does_not_go_on_in_a_runs_folder(tmp_path, tiny, changes):
+    run = train(tiny(epochs=2), tmp_path / "run", quiet=True)
+    before = contents(run)
+    other = tiny(**{"epochs": 2, **changes})
+    with pytest.raises(DuetError, match=f"holds a run with another .*{next(iter(changes))}"):
+        train(other, run, quiet=True)
+    assert contents(run) == before
+    assert train(tiny(epochs=2, storage="memory"), run, quiet=True) == run  # how images are kept changes nothing
+
+
+def test_an_extension_that_cannot_begin_leaves_the_run_as_it_was(tmp_path, tiny):
+    run = train(tiny(epochs=1), tmp_path / "run", quiet=True)
+    config = (run / "config.yaml").read_text()
+    (run / "config.yaml").write_text(config.replace("subset: 160", "subset: 192"))
+    with pytest.raises(DuetError, match="restore them"):
+        resume(run, epochs=2, quiet=True)
+    assert (run / "config.yaml").read_text() == config.replace("subset: 160", "subset: 192")
+    assert (run / "model" / "config.json").exists()
+    assert not list(run.glob("model-*"))
+
+
+def test_the_action_is_fitted_where_the_run_was_trained(tmp_path, tiny, monkeypatch):
+    """Lightning brings the weights back to the CPU before the action is fitted."""
+    seen = []
+    real = Encoder.to
+
+    def to(self, device, *rest):
+        seen.append(device)
+        return real(self, device, *rest)
+
+    monkeypatch.setattr(Encoder, "to", to)
+    train(tiny(epochs=1), tmp_path / "run", quiet=True)
+    assert torch.device("cpu") in seen
+
+
+def test_what_a_killed_process_left_half_written_is_swept_away(tmp_path, tiny, monkeypatch):
+    with monkeypatch.context() as patched:
+        cut_at(patched, 7, lambda *_: (_ for _ in ()).throw(Killed))
+        with pytest.raises(Killed):
+            train(tiny(), tmp_path / "run", quiet=True, checkpoint_every=3)
+    left = tmp_path / "run" / "checkpoints" / ".partial-abc"
+    left.mkdir()
+    (left / "last.safetensors").write_bytes(b"half")
+    assert resume(tmp_path / "run", quiet=True)
+    assert not left.exists()

@@ -10,10 +10,10 @@ from torch import Tensor
 
 from ..error import DuetError
 from ..groups import Group
+from ..model.fitting import Features
 from ..networks.decoder import Decoder, small_decoder
 from ..pixels import as_float
 from ..progress import track
-from .subject import Features
 
 BuildDecoder = Callable[[int, int, tuple[int, int]], Decoder]  # (dim, channels, size) -> fresh weights
 STATISTICS = 2048  # views from which the decoder takes the mean and spread of the features
@@ -58,7 +58,7 @@ def train_decoder(
     training = training or Training()
     generator = torch.Generator().manual_seed(seed)
     rows = torch.randint(len(images), (STATISTICS,), generator=generator)
-    _, z = draw_views(features, images[rows.to(images.device)], group, generator)
+    _, z = random_views(features, images[rows.to(images.device)], group, generator)
     device = z.device
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -78,7 +78,7 @@ def train_decoder(
         while len(order) < training.batch:
             order = torch.cat([order, torch.randperm(len(images), generator=generator)])
         rows, order = order[: training.batch], order[training.batch :]
-        views, z = draw_views(features, images[rows.to(images.device)], group, generator)
+        views, z = random_views(features, images[rows.to(images.device)], group, generator)
         z = z + training.noise * spread * torch.randn(z.shape, generator=generator).to(device)
         loss = (decoder.unbounded(z) - views.to(device)).square().mean()
         optimizer.zero_grad()
@@ -88,7 +88,7 @@ def train_decoder(
     return decoder.eval()
 
 
-def draw_views(features: Features, images: Tensor, group: Group, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+def random_views(features: Features, images: Tensor, group: Group, generator: torch.Generator) -> tuple[Tensor, Tensor]:
     """Views at random elements, without nuisance, and their features: (N,C,H,W) -> (N,C,H,W), (N,D)."""
     views = group.apply(as_float(images), group.sample(len(images), generator))
     return views, features(views)

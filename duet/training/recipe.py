@@ -1,0 +1,65 @@
+"""Plain values of a run: from a shipped preset, a file, the command line, one over the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from ..error import DuetError, did_you_mean, first_line
+
+_METHODS_OWN = ("weight", "options")
+"""Keys that belong to the method that a file names: another method has its own."""
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """The plain values of a YAML file."""
+    try:
+        values = yaml.safe_load(path.read_text())
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise DuetError(f"cannot read the configuration {path}: {first_line(error)}") from None
+    if not isinstance(values, dict):
+        raise DuetError(f"{path} must hold `key: value` lines")
+    return values
+
+
+def presets() -> dict[str, str]:
+    """The shipped recipes, each with the line that says what it is for."""
+    folder = files(__package__.partition(".")[0]) / "presets"
+    found = sorted((entry.name, entry.read_text()) for entry in folder.iterdir() if entry.name.endswith(".yaml"))
+    return {name.removesuffix(".yaml"): text.splitlines()[0].lstrip("# ") for name, text in found}
+
+
+def preset(name: str) -> dict[str, Any]:
+    """The plain values of a shipped recipe; a weight may differ by group."""
+    known = presets()
+    if name not in known:
+        raise DuetError(f"no preset {name!r}{did_you_mean(name, known)}; there are {', '.join(known)}")
+    text = (files(__package__.partition(".")[0]) / "presets" / f"{name}.yaml").read_text()
+    return dict(yaml.safe_load(text))
+
+
+def merge(*layers: Mapping[str, Any]) -> dict[str, Any]:
+    """Values of a preset, a file, flags, ...: a later one beats an earlier one.
+
+    A weight belongs to the method that its own layer names (duet if it names none): under another method it is dropped.
+    """
+    whole = {key: value for layer in layers for key, value in layer.items()}
+    method = whole.get("method", "duet")
+    merged: dict[str, Any] = {}
+    for place, layer in enumerate(layers):
+        # What is typed last is meant for the method that is trained.
+        ours = layer.get("method", "duet") == method or place == len(layers) - 1
+        merged |= {key: value for key, value in layer.items() if ours or key not in _METHODS_OWN}
+    if isinstance(merged.get("weight"), Mapping) and "others" in merged["weight"]:
+        merged["weight"] = _weight_by_group(merged["weight"], merged.get("group", "rot360"))
+    return merged
+
+
+def _weight_by_group(weights: Mapping[str, float], group: str | Iterable[str]) -> float:
+    """lambda of a recipe that has one for every group; of several groups the least, which all of them bear."""
+    names = [group] if isinstance(group, str) else list(group)
+    return min(weights.get(name, weights["others"]) for name in names)
