@@ -90,7 +90,7 @@ def experiment(encoder: str, batch: int, method: str = "duet", group: str = "rot
         encoder=encoder,
         batch_size=batch,
         projector=(256, 128) if small else (2048, 2048, 128),
-        weight=0.4 if method == "essl" else 100.0,
+        weight={"essl": 0.4, "duet": 100.0}.get(method),
     )
 
 

@@ -23,7 +23,7 @@ def import_plugin(name: str) -> ModuleType:
         module = importlib.import_module(name)
     except DuetError:
         raise
-    except Exception as error:  # a user's module can fail in any way while it is imported
+    except (Exception, SystemExit) as error:  # a user's module can fail in any way while it is imported
         raise DuetError(f"cannot import {name!r}: {first_line(error)}") from error
     _TRUSTED.add(name)
     return module

@@ -47,7 +47,6 @@ class Command(ABC):
     summary: ClassVar[str]
     description: ClassVar[str] = ""
     usage: ClassVar[str | None] = None
-    uses_device: ClassVar[bool] = True
 
     @abstractmethod
     def add_arguments(self, parser: argparse.ArgumentParser, chosen: bool) -> None:
@@ -70,10 +69,9 @@ class Command(ABC):
         parser.set_defaults(run=self.run, parser=parser)
         self.add_arguments(parser, chosen)
         common = parser.add_argument_group("all commands")
-        if self.uses_device:
-            common.add_argument(
-                "--device", default="auto", metavar="|".join(DEVICES), help="where to compute [%(default)s]"
-            )
+        common.add_argument(
+            "--device", default="auto", metavar="|".join(DEVICES), help="where to compute, if it does [%(default)s]"
+        )
         common.add_argument(
             "--plugin",
             action="append",

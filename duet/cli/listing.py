@@ -12,16 +12,16 @@ class List(Command):
     """What there is, each thing in its own words."""
 
     name = "list"
-    summary = "what there is: groups, models, data, presets, methods, evaluations"
+    summary = "what there is: groups, models, data, presets, methods, evaluations, encoders, objectives"
     description = """List what can be named on the command line; with --plugin also what your module registers.
 
   duet list groups
   duet list evaluations --plugin mypkg.module"""
-    uses_device = False
 
     def add_arguments(self, parser: argparse.ArgumentParser, chosen: bool) -> None:
         """Which kind of thing."""
-        parser.add_argument("kind", choices=tuple(KINDS), help="what to list")
+        kinds = ", ".join(KINDS)
+        parser.add_argument("kind", choices=tuple(KINDS), metavar="KIND", help=f"what to list: {kinds}")
 
     def run(self, args: argparse.Namespace) -> int:
         """Print a line a thing."""
@@ -89,6 +89,18 @@ def _evaluations() -> dict[str, str]:
     }
 
 
+def _encoders() -> dict[str, str]:
+    from ..networks import BACKBONES
+
+    return {**dict.fromkeys(BACKBONES, ""), "timm:NAME": "a model of timm's", "module:build": "a function of yours"}
+
+
+def _objectives() -> dict[str, str]:
+    from ..objectives import OBJECTIVES
+
+    return {name: (contrast.__doc__ or "").strip().split("\n")[0] for name, contrast in OBJECTIVES.items()}
+
+
 KINDS: dict[str, Callable[[], dict[str, str]]] = {
     "groups": _groups,
     "models": _models,
@@ -96,4 +108,6 @@ KINDS: dict[str, Callable[[], dict[str, str]]] = {
     "presets": _presets,
     "methods": _methods,
     "evaluations": _evaluations,
+    "encoders": _encoders,
+    "objectives": _objectives,
 }

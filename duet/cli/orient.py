@@ -45,5 +45,6 @@ The originals stay. Copies keep name, format and size; corners that the image do
         done = orient_files(args.images, encoder, args.out, args.csv, args.threshold, args.batch_size)
         where = ", ".join(str(path) for path in (args.out, args.csv) if path is not None)
         turned = "turned upright" if args.out is not None else "sure enough to turn"
-        print(f"{done.corrected} of {done.readable} images {turned}, the others left alone: {where}")
+        others = ", the others left alone" if 0 < done.corrected < done.readable else ""
+        print(f"{done.corrected} of {done.readable} images {turned}{others}: {where}")
         return 0

@@ -18,7 +18,6 @@ that `duet evaluate` left, and what it means. Folders of results alone, as `duet
 
   duet report runs/duet-rot360-digits
   duet report runs/demo/duet runs/demo/simclr -o both.html"""
-    uses_device = False
 
     def add_arguments(self, parser: argparse.ArgumentParser, chosen: bool) -> None:
         """The runs and the page."""

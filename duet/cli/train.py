@@ -47,7 +47,7 @@ class Train(Command):
   duet train --resume runs/duet-rot360-cifar10 --epochs 80     # past the old end, with a new schedule
 
 A flag beats --config, which beats --preset. --print-config shows what would run. --group, --method and --encoder also
-take module:Name, a thing of your own."""
+take module:Name, a thing of your own, and so does --contrast. `duet list` says what there is."""
 
     def add_arguments(self, parser: argparse.ArgumentParser, chosen: bool) -> None:
         """Every field of an Experiment is a flag."""

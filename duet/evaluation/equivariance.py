@@ -84,7 +84,14 @@ class Equivariance(Evaluation):
         """The error of every action."""
         found = [(action, result.scalars.get(f"error_{action.name}")) for action in reversed(ACTIONS)]
         return [
-            Measure(f"Equivariance error, {action.title}", number(value), value, "no action: 1", False, "ratio")
+            Measure(
+                f"Equivariance error, {action.title}",
+                number(value),
+                value,
+                "no action: 1",
+                False,
+                result.provenance["group"],
+            )
             for action, value in found
             if value is not None
         ]

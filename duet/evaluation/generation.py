@@ -81,7 +81,7 @@ class Generation(Evaluation):
         """The error after the fitted action."""
         value = result.scalars["action_error_fitted"]
         beside = f"decoder alone: {number(result.scalars['reconstruction_error'])}"
-        return [Measure("Decoded image error, fitted", number(value), value, beside, False)]
+        return [Measure("Decoded image error, fitted", number(value), value, beside, False, result.provenance["group"])]
 
     def figures(self, result: Result) -> dict[str, Figure]:
         """Strips of decoded images."""

@@ -90,7 +90,7 @@ class Retrieval(Evaluation):
         """The first hit of the fitted action."""
         value, copies = result.scalars["hit1_fitted"], int(result.provenance["copies"])
         beside = f"chance: {percent(result.scalars['chance_hit1'])}"
-        return [Measure(f"Hit@1 of {copies}, fitted", percent(value), value, beside, True)]
+        return [Measure(f"Hit@1 of {copies}, fitted", percent(value), value, beside, True, result.provenance["group"])]
 
     def figures(self, result: Result) -> dict[str, Figure]:
         """Bars of the scores."""

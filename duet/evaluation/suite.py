@@ -93,7 +93,7 @@ def open_splits(data: Mapping[str, Any]) -> tuple[Images, Images]:
 
 def evaluate(
     run: str | os.PathLike[str] | Encoder | Context,
-    only: Sequence[str] | None = None,
+    only: Sequence[str] | str | None = None,
     *,
     force: bool = False,
     sizes: Sizes | str = "demo",
@@ -139,8 +139,9 @@ def evaluate(
     return results
 
 
-def find_evaluations(only: Sequence[str] | None) -> list[str]:
+def find_evaluations(only: Sequence[str] | str | None) -> list[str]:
     """The names of the evaluations to do, in their order: those that are named, or all that are not on request."""
+    only = [only] if isinstance(only, str) else only
     if only is None:
         return [name for name, evaluation in EVALUATIONS.items() if not evaluation.on_request]
     unknown = [name for name in only if name not in EVALUATIONS]
@@ -182,6 +183,8 @@ def headlines(name: str, result: Result) -> list[str]:
 
 def _measure(name: str, evaluation: Evaluation, context: Context) -> Result:
     found = evaluation.measure(context)
+    if not isinstance(found, Result):
+        raise DuetError(f"{type(evaluation).__name__}.measure must return a Result, not a {type(found).__name__}")
     return replace(found, name=name, provenance={**found.provenance, **context.provenance()})
 
 
@@ -222,8 +225,8 @@ def _number(value: float) -> str:
 def _sizes(sizes: Sizes | str) -> Sizes:
     if isinstance(sizes, Sizes):
         return sizes
-    if sizes not in SIZES:
-        raise DuetError(f"no sizes {sizes!r}{did_you_mean(sizes, SIZES)}; there are {', '.join(SIZES)}")
+    if not isinstance(sizes, str) or sizes not in SIZES:
+        raise DuetError(f"no sizes {sizes!r}{did_you_mean(str(sizes), SIZES)}; there are {', '.join(SIZES)}")
     return SIZES[sizes]
 
 

@@ -65,11 +65,8 @@ class Rotation(Geometric):
         return images if self.corners == "zero" else images * disc(images)
 
     def variants(self) -> dict[str, Group]:
-        """A full rotation with the other kind of corners, since black ones give the angle away."""
-        if not self.settings:
-            return {}
-        other: Corners = "circle" if self.corners == "zero" else "zero"
-        return {other: self._with(corners=other)}
+        """A full rotation through a disc too, since black corners give the angle away."""
+        return {"circle": self._with(corners="circle")} if self.settings and self.corners == "zero" else {}
 
     def _with(self, **settings: Any) -> Rotation:
         return Rotation(self.name, self.span, self.identity, self.elements, title=self.title, **settings)

@@ -76,7 +76,11 @@ class Group(ABC):
         check_values(images)
         self.check_channels(images)
         images = as_float(images)
-        return self.transform(images, self._checked(images, g), generator)
+        changed = self.transform(images, self._checked(images, g), generator)
+        if not isinstance(changed, Tensor) or changed.shape != images.shape:
+            got = tuple(changed.shape) if isinstance(changed, Tensor) else f"a {type(changed).__name__}"
+            raise DuetError(f"{type(self).__name__}.transform must return images {tuple(images.shape)}, not {got}")
+        return changed
 
     def sample(self, n: int, generator: torch.Generator) -> Tensor:
         """Draw n elements, uniformly: (n,) in [0,1]; true elements only when the group is finite."""

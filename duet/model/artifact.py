@@ -55,6 +55,10 @@ def write_model(encoder: Encoder, folder: Path, provenance: Mapping[str, Any]) -
     tensors |= action_tensors(encoder.actions)
     # Copies, since safetensors refuses tensors that share memory, as tied weights do.
     copies = {key: value.detach().to("cpu", copy=True).contiguous() for key, value in tensors.items()}
+    try:
+        json.dumps(dict(provenance), allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise DuetError(f"a provenance holds plain values only: {first_line(error)}") from None
     weights = folder / "model.safetensors"
     before = _sha256(weights) if weights.exists() else None
     with whole_file(weights) as partial:

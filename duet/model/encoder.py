@@ -72,6 +72,8 @@ class Encoder(nn.Module):
             raise DuetError(f"columns for {strange[0]!r}, which is not among its groups")
         self.reference = reference
         self.image_size = (image_size, image_size) if isinstance(image_size, int) else image_size
+        if self.image_size is not None and not all(isinstance(side, int) and side > 0 for side in self.image_size):
+            raise DuetError(f"image_size is a side or (height, width) in pixels, not {image_size!r}")
         self.classes = None if classes is None else tuple(classes)
         self.provenance = dict(provenance or {})
         self._actions = nn.ModuleDict()
@@ -165,8 +167,10 @@ class Encoder(nn.Module):
         scales = {name: RawScale(group.unit, *map(float, group.span)) for name, group in self.groups.items()}
         return Representation(z, self.layout, self.actions, self.relative, scales)
 
-    def recover(self, representation: Representation, axis: str | Axis | None = None) -> Reading:
+    def recover(self, representation: Representation | Tensor, axis: str | Axis | None = None) -> Reading:
         """The group's element of every image, and its raw value with the spread, in the group's unit."""
+        if isinstance(representation, Tensor):
+            representation = self.representation(representation)
         own = representation.find(axis)
         group, estimate = self.groups[own.name], representation.recover(own)
         width = (group.parameter(1.0) - group.parameter(0.0)).abs().to(estimate.spread)

@@ -43,7 +43,7 @@ class Cost(Evaluation):
         steps: dict[str, Callable[[], None]] = {}
         for method in METHODS:
             with contextlib.suppress(DuetError):  # ESSL, for one, has no meaning for scale
-                own = replace(experiment, method=method, weight=None, options={})
+                own = replace(experiment, method=method, weight=None, reference="absolute", options={})
                 steps[method] = training_step(own, images, context.seed)
         seconds = medians(times(steps, REPEATS))
         measured = {

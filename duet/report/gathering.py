@@ -100,6 +100,8 @@ def shown(value: Any) -> str:
     # Not str(value): a few lines of YAML can stand for more text than fits in memory.
     if isinstance(value, list | tuple) and not any(isinstance(v, list | tuple | dict) for v in value):
         return ", ".join(shown(v) for v in value[:16]) + (", …" if len(value) > 16 else "")
+    if isinstance(value, dict) and not any(isinstance(v, list | tuple | dict) for v in value.values()):
+        return ", ".join(f"{shown(k)}={shown(v)}" for k, v in list(value.items())[:16]) or "none"
     return "(not shown)"
 
 

@@ -208,7 +208,8 @@ def _lead(runs: Sequence[Run]) -> str:
     }
     shared = {key: next(iter(values)) for key, values in facts.items() if len(values) == 1 and "" not in values}
     words = [f"{shared['encoder']} encoder"] if "encoder" in shared else []
-    words += [f"{shared['epochs']} epochs"] if "epochs" in shared else []
+    if "epochs" in shared:
+        words.append(f"{shared['epochs']} {'epoch' if shared['epochs'] == '1' else 'epochs'}")
     tables = {_table(run) for run in runs}
     if len(tables) == 1 and "" not in tables:
         words.append(tables.pop())

@@ -8,6 +8,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from ..error import DuetError
+
 
 class Action(ABC):
     """T on features: what they would be if the image were transformed further. `title` says whose T it is."""
@@ -30,4 +32,7 @@ class Action(ABC):
 
 def per_sample(value: float | Tensor, like: Tensor) -> Tensor:
     """(B,) on the device and in the precision of `like` (B, ...), from a number, a (1,) or a (B,) tensor."""
-    return torch.as_tensor(value, dtype=like.dtype, device=like.device).expand(like.shape[0])
+    numbers = torch.as_tensor(value, dtype=like.dtype, device=like.device)
+    if numbers.ndim > 1 or numbers.numel() not in (1, like.shape[0]):
+        raise DuetError(f"one number, or one a sample ({like.shape[0]}), not a tensor of shape {tuple(numbers.shape)}")
+    return numbers.expand(like.shape[0])

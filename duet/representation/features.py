@@ -16,7 +16,7 @@ from torch.nn import functional as F
 
 from ..error import DuetError
 from ..unit import in_unit, unit_name
-from .action import Action
+from .action import Action, per_sample
 from .layout import Axis, Layout
 from .prescribed import Prescribed, act, recover
 from .storage import Actions, RawScale, load_features, save_features
@@ -92,6 +92,8 @@ class Representation:
             raise DuetError("this model knows differences only, so there is no absolute element to go to; use shift")
         own = self.find(axis)
         goal = self._g(own.name, "to", to, value)
+        if not goal.is_meta and not bool(((goal >= -1e-6) & (goal <= 1 + 1e-6)).all()):
+            raise DuetError(f"to counts in g, from 0 to 1; of {own.name} it reaches {float(goal.abs().max()):g}")
         if action == Prescribed.name:
             return self._with(act(self.flat, self.layout, own, goal))
         return self._moved(own.name, action, goal - self.recover(own).g)
@@ -110,7 +112,7 @@ class Representation:
         """
         name = self._group(axis, action)
         step = self._g(name, "by", by, amount)
-        if not step.is_meta and bool((step.abs() > 1 + 1e-6).any()):
+        if not step.is_meta and not bool((step.abs() <= 1 + 1e-6).all()):  # written so that NaN fails too
             raise DuetError(
                 f"by counts in g and is at most 1, once through all of {name}; it is {float(step.abs().max()):g}"
             )
@@ -212,7 +214,7 @@ class Representation:
             assert scale is not None
             g = next(iter(value.values()))
             g = (g - scale.low if word == "to" else g) / (scale.high - scale.low)
-        return torch.as_tensor(g, dtype=self.flat.dtype, device=self.flat.device).expand(len(self.flat))
+        return per_sample(g, self.flat)
 
     def _with(self, flat: Tensor) -> Representation:
         return replace(self, flat=flat)

@@ -23,6 +23,8 @@ class Axis:
     target: Target
 
     def __post_init__(self) -> None:
+        if not isinstance(self.bins, int) or not isinstance(self.target, Target):
+            raise DuetError(f"axis {self.name!r} takes a whole number of bins and a target such as VonMises(0.2)")
         if self.bins < 2:
             raise DuetError(f"axis {self.name!r} needs at least 2 bins, not {self.bins}")
 
@@ -238,7 +240,8 @@ def layout_from_dict(plain: dict[str, Any]) -> Layout:
 def _rows(dim: int, columns: int) -> int:
     if dim < columns or dim % columns:
         near = [n for n in (dim // columns * columns, (dim // columns + 1) * columns) if n]
-        raise DuetError(f"{dim} features do not divide into {columns} columns; the nearest that do: {near}")
+        where = f"the nearest that do: {near}; change dim, or the bins"
+        raise DuetError(f"{dim} features do not divide into {columns} columns; {where}")
     return dim // columns
 
 

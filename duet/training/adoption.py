@@ -8,6 +8,7 @@ from typing import Any
 from ..error import DuetError
 from ..groups import GROUPS, Group, register_group
 from ..methods import METHODS, Method, register_method
+from ..objectives import OBJECTIVES, register_objective
 from ..plugin import import_name, import_plugin, is_spec
 
 
@@ -24,6 +25,8 @@ def adopt(values: Mapping[str, Any]) -> dict[str, Any]:
         adopted["group"] = [adopt_group(str(name), plugins) for name in _listed(values["group"])]
     if isinstance(values.get("method"), str):
         adopted["method"] = adopt_method(values["method"], plugins)
+    if isinstance(values.get("contrast"), str):
+        adopted["contrast"] = adopt_objective(values["contrast"], plugins)
     encoder = values.get("encoder")
     if isinstance(encoder, str) and is_spec(encoder) and not encoder.startswith("timm:"):
         import_plugin(encoder.partition(":")[0])
@@ -57,6 +60,19 @@ def adopt_method(name: str, plugins: list[str]) -> str:
         register_method(found)
     plugins.append(name.partition(":")[0])
     return found.name
+
+
+def adopt_objective(name: str, plugins: list[str]) -> str:
+    """The name of a registered objective, of its own name or of module:Name."""
+    if not is_spec(name):
+        return name
+    found = import_name(name)
+    known_as = next((known for known, contrast in OBJECTIVES.items() if contrast is found), None)
+    if known_as is None:
+        register_objective(found)
+        known_as = found.__name__
+    plugins.append(name.partition(":")[0])
+    return known_as
 
 
 def _listed(value: Any) -> list[Any]:

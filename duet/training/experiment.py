@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections.abc import Mapping
@@ -13,13 +14,13 @@ import torch
 import yaml
 
 from ..data import Images, open_images
-from ..error import DuetError, did_you_mean
+from ..error import DuetError, did_you_mean, first_line
 from ..file import write_text
 from ..groups import Group, Stack, find_group
 from ..methods import Method, Parts, find_method
 from ..networks import Backbone, Projector, build_backbone
 from ..objectives import OBJECTIVES, find_objective
-from ..plugin import is_spec, require_plugins, trusted
+from ..plugin import home_of, is_spec, require_plugins, trusted
 from ..representation import Axis, Concatenated, Flat, Gaussian, Joint, Layout, Table, Target, VonMises
 from .adoption import adopt
 from .recipe import merge, preset, read_yaml
@@ -106,6 +107,12 @@ class Experiment:
             value = getattr(self, name)
             if value is not None and not value >= 0:
                 raise DuetError(f"{name} cannot be negative; it is {value}")
+        if not all(math.isfinite(v) for v in (self.lr, self.sigma, self.temperature, self.weight or 0.0)):
+            raise DuetError("lr, sigma, temperature and weight must be finite numbers")
+        if not all(0 <= beta < 1 for beta in self.betas):
+            raise DuetError(f"betas must lie in [0, 1); they are {self.betas[0]:g} and {self.betas[1]:g}")
+        if not 0 <= self.seed < 2**63:
+            raise DuetError(f"seed must lie from 0 to 2^63 - 1; it is {str(self.seed)[:40]}")
         if not self.group or len(set(self.group)) < len(self.group):
             raise DuetError(f"group needs one or more names, each once; it is {' '.join(self.group) or 'empty'}")
         if len(self.projector) < 1 or min(self.projector) < 1:
@@ -243,6 +250,13 @@ def method_options(experiment: Experiment) -> Any:
     return made
 
 
+def unused_keys(experiment: Experiment) -> list[str]:
+    """Keys that were set and that the method does not know."""
+    own = vars(method_options(experiment))
+    settable = {"weight": None, "reference": "absolute"}
+    return [key for key, unset in settable.items() if getattr(experiment, key) != unset and key not in own]
+
+
 def group_weight(experiment: Experiment) -> float | None:
     """lambda, or the weight of whatever the method adds to its contrast; None when it adds nothing."""
     weight = getattr(method_options(experiment), "weight", None)
@@ -296,7 +310,13 @@ def build_method(
         contrast=find_objective(experiment.contrast, temperature=experiment.temperature),
         hidden=max(hidden or [out]),
     )
-    return find_method(experiment.method).build(parts, method_options(experiment))
+    method = find_method(experiment.method)
+    try:
+        return method.build(parts, method_options(experiment))
+    except TypeError as error:
+        if home_of(method) is None:
+            raise
+        raise DuetError(f"{method.__name__} cannot be built: {first_line(error)}") from error
 
 
 def build_optimizer(groups: list[dict[str, Any]], experiment: Experiment) -> torch.optim.Optimizer:

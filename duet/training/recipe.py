@@ -19,7 +19,10 @@ def read_yaml(path: Path) -> dict[str, Any]:
     """The plain values of a YAML file."""
     try:
         values = yaml.safe_load(path.read_text())
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+    except yaml.MarkedYAMLError as error:
+        line = "" if error.problem_mark is None else f" in line {error.problem_mark.line + 1}"
+        raise DuetError(f"cannot read the configuration {path}: {error.problem or 'not YAML'}{line}") from None
+    except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:
         raise DuetError(f"cannot read the configuration {path}: {first_line(error)}") from None
     if not isinstance(values, dict):
         raise DuetError(f"{path} must hold `key: value` lines")

@@ -37,10 +37,13 @@ from .experiment import (
     group_weight,
     method_options,
     open_data,
+    unused_keys,
 )
 from .keeper import Keeper, SafeCheckpoints
 from .module import Pretraining
 from .process import choose_folder, free_folder
+
+log = logging.getLogger(__name__)
 
 PRECISION = {"32": "32-true", "64": "64-true", "bf16": "bf16-mixed", "16": "16-mixed"}
 MACHINE = ("devices", "nodes", "strategy", "storage", "compile", "plugins")
@@ -68,6 +71,7 @@ def train(
     function from the backbone to one) and `stack` of your own take the place of those that the experiment names; a run
     with any of these is resumed by the same call. Returns the folder.
     """
+    _check_arguments(experiment, images, backbone, stack)
     _hush_lightning()
     _check_processes(experiment)
     run = choose_folder(out, experiment.name, experiment.nodes)
@@ -76,6 +80,8 @@ def train(
     method = _method(experiment, backbone, method, (images.shape[1], images.shape[2]))
     experiment = _as_trained(experiment, method, backbone)
     _check_goes_on(run, experiment)
+    if unused := unused_keys(experiment):
+        log.warning("%s has no %s: that has no effect", experiment.method, " and no ".join(unused))
     stack = stack or build_stack(experiment)
     _check_effect(images, stack.tracked, experiment.seed)
     if experiment.normalize:
@@ -112,6 +118,8 @@ def resume(run: str | os.PathLike[str], epochs: int | None = None, **options: An
     More epochs mean a new schedule of the learning rate from there on, which config.yaml and the model then say.
     """
     run = Path(run)
+    if epochs is not None and not isinstance(epochs, int):
+        raise DuetError(f"epochs must be a whole number; it is {epochs!r}")
     if not (run / "config.yaml").exists():
         raise DuetError(f"{run} is not a run: it has no config.yaml")
     experiment = Experiment.from_yaml(run / "config.yaml")
@@ -166,6 +174,8 @@ def _method(
         return method
     if method is None:
         return build_method(experiment, backbone, size)
+    if not callable(method):
+        raise DuetError("a method of your own is a Method, or a function from a backbone to one")
     from ..networks import build_backbone
 
     made = method(
@@ -187,6 +197,19 @@ def _as_trained(experiment: Experiment, method: Method, backbone: Backbone | Non
         recipe = method.backbone.recipe or {"name": HANDED_IN, "dim": None}
         experiment = replace(experiment, encoder=recipe["name"], dim=recipe["dim"])
     return experiment
+
+
+def _check_arguments(experiment: Any, images: Any, backbone: Any, stack: Any) -> None:
+    """Refuse what a user might take for one of these."""
+    if not isinstance(experiment, Experiment):
+        kind = type(experiment).__name__
+        raise DuetError(f"train takes an Experiment, such as duet.Experiment.preset('demo'), not a {kind}")
+    if backbone is not None and not isinstance(backbone, Backbone):
+        raise DuetError("a backbone of your own is made of your module by duet.networks.wrap(module, channels=...)")
+    if images is not None and not isinstance(images, Images):
+        raise DuetError("images of your own are opened by duet.data.open_images, or are a duet.data.MemoryImages")
+    if stack is not None and not isinstance(stack, Stack):
+        raise DuetError("a stack of your own is a duet.groups.Stack, such as Stack.rrc_plus('rot360')")
 
 
 def _check_processes(experiment: Experiment) -> None:
@@ -276,7 +299,7 @@ def _finish(
     encoder = Encoder(
         method.backbone,
         method.layout,
-        groups or experiment.groups,
+        _in_named_order(groups, experiment),
         getattr(method, "reference", "absolute"),
         image_size=(images.shape[1], images.shape[2]),
         classes=images.classes,
@@ -289,6 +312,12 @@ def _finish(
             action = fit_action(encoder.features, pixels, group, experiment.action_pairs, experiment.seed)
             encoder.add_action(group.name, action.float())  # fitted in double, kept as the features are
     return encoder
+
+
+def _in_named_order(groups: tuple[Group, ...], experiment: Experiment) -> list[Group]:
+    """The tracked groups, first those that the experiment names, as it names them: a stack has an order of its own."""
+    places = {name: place for place, name in enumerate(experiment.group)}
+    return sorted(groups or experiment.groups, key=lambda group: places.get(group.name, len(places)))
 
 
 def provenance_of(experiment: Experiment, method: Method) -> dict[str, Any]:

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from ..device import full_precision
+from ..error import DuetError
 from ..groups import Stack
 from ..methods import Method
 from ..networks import OnlineHead
@@ -28,6 +29,8 @@ def loss_of_batch(
         views = method.draw_views(images, stack, generator)
     represented = method.represent(views)
     terms = method.terms(represented, views, gather)
+    if not isinstance(terms, dict) or not terms or not all(isinstance(term, Tensor) for term in terms.values()):
+        raise DuetError(f"{type(method).__name__}.terms must return the terms of the loss by name, a dict of tensors")
     loss = torch.stack([term.float() for term in terms.values()]).sum()
     latest = {"loss": loss.detach(), **{name: term.detach() for name, term in terms.items()}}
     if head is not None and labels is not None:

@@ -72,7 +72,7 @@ def run(capsys, *arguments):
         (["train", "--group", "rotation"], "did you mean 'rot360'?"),
         (["train", "--preset", "demo", "--channels", "3", "--group", "hue"], "they are grey"),
         (["list", "things"], "invalid choice: 'things'"),
-        (["list"], "required: kind"),
+        (["list"], "required: KIND"),
         (["evaluate"], "give a run's folder, or --encoder"),
         (["evaluate", "digits-rot360", "--only", "recovry"], "did you mean 'recovery'?"),
         (["embed", "photos", "-o", "out.csv"], "should end in .parquet or .npz"),
@@ -277,7 +277,7 @@ def test_every_command_says_what_it_does_and_takes_what_all_take(capsys, command
     assert code == 0
     for flag in ("--plugin MODULE", "--version", "--traceback"):
         assert flag in out
-    assert ("--device auto|cpu|cuda|mps" in out) == (command.name not in ("list", "report"))
+    assert "--device auto|cpu|cuda|mps" in out
     assert run(capsys, command.name, "--version")[:2] == (0, f"duet {duet.__version__}\n")
     assert command.summary in " ".join(run(capsys, "--help")[1].split())
 
@@ -388,3 +388,8 @@ def test_a_run_is_extended_by_the_command(capsys, tmp_path, monkeypatch):
     assert (code, "can only add" in err) == (2, True)
     code, out, _ = run(capsys, "train", "--resume", "run")
     assert (code, "is finished" in out) == (0, True)
+
+
+def test_encoders_and_objectives_are_listed(capsys):
+    assert "tiny" in run(capsys, "list", "encoders")[1]
+    assert "nt_xent" in run(capsys, "list", "objectives")[1]

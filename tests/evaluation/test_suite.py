@@ -306,3 +306,15 @@ def test_dependence_looks_at_images_of_every_class(perfect):
     context._cache["test"] = Labelled(z, torch.arange(40) // 20)
     found = evaluate(context, ["dependence"], progress=False)["dependence"]
     assert 0 < (found.arrays["delta_p_images"] > 1e-6).mean() < 1
+
+
+def test_one_evaluation_may_be_named_without_a_list(perfect):
+    context, _ = perfect
+    assert set(evaluate(context, "retrieval", progress=False)) == {"retrieval"}
+
+
+def test_a_measure_that_returns_no_result_is_named(perfect, monkeypatch):
+    context, _ = perfect
+    monkeypatch.setattr(type(EVALUATIONS["retrieval"]), "measure", lambda self, context: 3)
+    with pytest.raises(ValueError, match=r"Retrieval\.measure must return a Result"):
+        evaluate(context, "retrieval", progress=False)

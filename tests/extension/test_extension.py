@@ -135,6 +135,7 @@ def test_what_a_plugin_registers_is_listed_and_typed_names_are_adopted(command):
     for kind, word in (("groups", "gamma"), ("methods", "byol"), ("evaluations", "How large are the features?")):
         assert word in command("list", kind, "--plugin", "mine")[0]
         assert word not in command("list", kind)[0]
+    assert "contrast: decorrelate" in command("train", *SMALL, "--contrast", "mine:decorrelate", "--print-config")[0]
     shown = command("train", *SMALL, "--group", "mine:Gamma", "--method", "mine:BYOL", "--print-config")[0]
     assert "group: [gamma]" in shown
     assert "method: byol" in shown

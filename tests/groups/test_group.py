@@ -119,3 +119,14 @@ def test_unknown_corners_are_refused():
 def test_impossible_crop_areas_are_refused(area):
     with pytest.raises(ValueError, match="area"):
         Scale(area)
+
+
+def test_a_transform_that_changes_the_shape_is_named():
+    class Cut(Group):
+        name = "cut"
+
+        def transform(self, images, g, generator=None):
+            return images[..., 1:]
+
+    with pytest.raises(ValueError, match=r"Cut\.transform must return images"):
+        Cut().apply(torch.rand(2, 1, 4, 4), torch.zeros(2))

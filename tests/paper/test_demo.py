@@ -19,7 +19,7 @@ def test_the_whole_of_it(tmp_path, monkeypatch, capsys):
     assert {"classification/logistic", "recovery/probe_median_error_degrees"} <= set(summary["simclr"])
     assert "recovery/median_error_degrees" in summary["duet"]
     assert "recovery/median_error_degrees" not in summary["simclr"]
-    for name in demo.METHODS:
+    for name in demo.COMPARED:
         drawn = {path.stem for path in (tmp_path / name / "figures").glob("*.png")}
         results = {path.stem: Result.load(path) for path in (tmp_path / name / "results").glob("*.json")}
         expected = {f"{key}-{label}" for key, result in results.items() for label in EVALUATIONS[key].figures(result)}

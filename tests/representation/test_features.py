@@ -15,8 +15,8 @@ from duet.representation import (
     FittedAction,
     Flat,
     Gaussian,
+    RawScale,
     Representation,
-    Scale,
     Table,
     VonMises,
 )
@@ -29,7 +29,7 @@ def make(layout=None, n=6, relative=False):
     z = torch.randn(n, layout.dim, generator=torch.Generator().manual_seed(0))
     pairs = torch.randn(200, layout.dim)
     action = FittedAction.fit(pairs, pairs, torch.rand(200), cyclic=True, order=1)
-    scales = {"angle": Scale("degrees", -180.0, 180.0)}
+    scales = {"angle": RawScale("degrees", -180.0, 180.0)}
     return Representation(z, layout, {"odd/name": {"fitted": action}}, relative, scales)
 
 
@@ -188,3 +188,14 @@ def test_a_failed_save_leaves_the_old_file(tmp_path, monkeypatch):
         make(n=3).save(tmp_path / "rep.safetensors")
     assert (tmp_path / "rep.safetensors").read_bytes() == before
     assert os.listdir(tmp_path) == ["rep.safetensors"]
+
+
+@pytest.mark.parametrize("to", [1.5, -0.2, float("nan")])
+def test_elements_that_there_are_not_are_refused(to):
+    rep = Representation(torch.randn(3, 16), Table(2, Axis("rot360", 8, VonMises(0.2))))
+    with pytest.raises(ValueError, match="from 0 to 1"):
+        rep.act(to=to)
+    with pytest.raises(ValueError, match="at most 1"):
+        rep.shift(by=float("nan"))
+    with pytest.raises(ValueError, match="one a sample"):
+        rep.shift(by=torch.rand(2))

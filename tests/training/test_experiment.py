@@ -19,6 +19,7 @@ from duet.training.experiment import (
     from_dict,
     group_weight,
     method_options,
+    unused_keys,
 )
 from duet.training.recipe import merge, preset, presets, read_yaml
 
@@ -311,3 +312,24 @@ def test_an_option_may_be_called_like_a_property_of_the_run():
 def test_a_weight_that_is_no_number_is_refused_by_name():
     with pytest.raises(ValueError, match="weight must be a number"):
         from_dict(merge({"weight": {"rot360": 1}}))
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"betas": [0.9, 1.5]}, "betas must lie in"),
+        ({"seed": 2**63}, "seed must lie from 0"),
+        ({"seed": -1}, "seed must lie from 0"),
+        ({"lr": float("inf")}, "finite"),
+        ({"weight": float("inf")}, "finite"),
+    ],
+)
+def test_values_that_cannot_work_are_refused_at_once(values, message):
+    with pytest.raises(duet.DuetError, match=message):
+        from_dict(values)
+
+
+def test_what_has_no_effect_is_known():
+    assert unused_keys(Experiment(method="simclr", weight=3.0, reference="relative")) == ["weight", "reference"]
+    assert unused_keys(Experiment(method="essl", weight=3.0)) == []
+    assert unused_keys(Experiment(weight=3.0, reference="relative")) == []

@@ -603,12 +603,38 @@ def test_the_action_is_fitted_where_the_run_was_trained(tmp_path, tiny, monkeypa
 
 
 def test_what_a_killed_process_left_half_written_is_swept_away(tmp_path, tiny, monkeypatch):
-    with monkeypatch.context() as patched:
-        cut_at(patched, 7, lambda *_: (_ for _ in ()).throw(Killed))
-        with pytest.raises(Killed):
-            train(tiny(), tmp_path / "run", quiet=True, checkpoint_every=3)
+    cut_at(monkeypatch, 7, lambda: train(tiny(), tmp_path / "run", quiet=True, checkpoint_every=3))
     left = tmp_path / "run" / "checkpoints" / ".partial-abc"
     left.mkdir()
     (left / "last.safetensors").write_bytes(b"half")
     assert resume(tmp_path / "run", quiet=True)
     assert not left.exists()
+
+
+@pytest.mark.parametrize("names", [("rot360", "scale"), ("rot360", "hflip"), ("hflip", "rot360")], ids=str)
+def test_the_first_group_of_a_model_is_the_one_that_was_named_first(tmp_path, tiny, names):
+    run = train(tiny(epochs=1, subset=64, group=names, action_pairs=0), tmp_path / "run", quiet=True)
+    assert tuple(duet.load(run).groups) == names
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"experiment": "demo"}, "train takes an Experiment"),
+        ({"backbone": torch.nn.Flatten()}, "wrap"),
+        ({"images": torch.rand(100, 1, 28, 28)}, "open_images"),
+        ({"stack": "rrc"}, "duet.groups.Stack"),
+        ({"method": "duet"}, "function from a backbone"),
+    ],
+    ids=lambda value: str(value)[:20],
+)
+def test_what_is_not_what_train_takes_is_refused_in_one_line(tmp_path, tiny, arguments, message):
+    with pytest.raises(DuetError, match=message):
+        train(**{"experiment": tiny(), "out": tmp_path / "run", "quiet": True, **arguments})
+    assert not (tmp_path / "run").exists()
+
+
+def test_terms_that_are_no_dict_of_tensors_are_named(tmp_path, tiny, monkeypatch):
+    monkeypatch.setattr(Duet, "terms", lambda self, *_: torch.zeros(()))
+    with pytest.raises(DuetError, match=r"Duet\.terms must return"):
+        train(tiny(epochs=1), tmp_path / "run", quiet=True)
