@@ -267,9 +267,9 @@ def _apply(group: Group, images: Tensor, g: Tensor, seed: int, places: Tensor, o
 
     Drawn together, a sample's nuisance would depend on how the batch was cut.
     """
-    generator = torch.Generator(_home(images)).manual_seed(seed)
     if type(group).transform_ is not Group.transform_:  # such a group draws nothing
-        return (group.transform_ if overwrite else group.transform)(images, g, generator)
+        return (group.transform_ if overwrite else group.transform)(images, g)
+    generator = torch.Generator(_home(images)).manual_seed(seed)
     before = generator.get_state()
     changed = group.transform(images, g, generator)
     if torch.equal(generator.get_state(), before):
