@@ -6,6 +6,7 @@ from .features import Representation
 from .fitted import FittedAction
 from .layout import Axis, Concatenated, Flat, Joint, Layout, Table, layout_from_dict
 from .prescribed import Prescribed, act, recover, shift
+from .spectrum import Spectrum
 from .storage import RawScale
 from .target import Estimate, Gaussian, Target, VonMises, difference, target_from_dict
 
@@ -26,6 +27,7 @@ __all__ = [
     "Prescribed",
     "RawScale",
     "Representation",
+    "Spectrum",
     "Table",
     "Target",
     "VonMises",
