@@ -44,6 +44,7 @@ class Moved(NamedTuple):
     image: Tensor | None  # (C,H,W)
     error: float | None  # of the pixels
     astray: bool  # farther from the truth than features that were left as they are
+    static: bool  # astray, and drawn worse than a plain grey
 
 
 class Move(NamedTuple):
@@ -163,12 +164,17 @@ def _compare(decoder: Decoder | None, z: Tensor, unmoved: Tensor, reached: Tenso
     distance, least = float((z - reached).norm()), STILL * float(reached.norm())
     astray = distance > float((unmoved - reached).norm()) > least
     if decoder is None:
-        return Moved(distance, None, None, astray)
+        return Moved(distance, None, None, astray, static=False)
     image = decoder.images(z)
-    return Moved(distance, image[0].cpu(), float(squared_errors(image, truth.to(image.device))[0]), astray)
+    error = float(squared_errors(image, truth.to(image.device))[0])
+    return Moved(distance, image[0].cpu(), error, astray, static=astray and error >= _error_of_grey(truth))
 
 
 def _redraws(decoder: Decoder, picture: Picture) -> bool:
     image = decoder.images(picture.z)
-    truth = picture.image.to(image.device)
-    return float(squared_errors(image, truth)[0]) < float(truth.var(correction=0))
+    return float(squared_errors(image, picture.image.to(image.device))[0]) < _error_of_grey(picture.image)
+
+
+def _error_of_grey(image: Tensor) -> float:
+    """The squared error of the best picture of one grey."""
+    return float(image.var(correction=0))

@@ -347,7 +347,7 @@ def test_the_page_speaks_of_rotation_not_of_rot360(explorer):
 def test_every_action_that_a_model_may_have_is_shown_in_plain_words(explorer):
     own = pick(explorer, 0)
     kinds = [*(action.name for action in ACTIONS), "none"]
-    ways = {kind: Moved(1.0 + i, own.image[0], 0.1, False) for i, kind in enumerate(kinds)}
+    ways = {kind: Moved(1.0 + i, own.image[0], 0.1, False, False) for i, kind in enumerate(kinds)}
     found = drawing.show_move(explorer, own, "rot360", 45.0, Move(own.image[0], 0.0, ways, True, False))
     for action in ACTIONS:
         assert action.meaning
@@ -370,9 +370,18 @@ def test_static_says_why_it_is_static(explorer):
     assert not found.redrawn
     words = drawing.show_move(digits, grey, "rot360", 60.0, found)
     assert "It learned to draw digits only" in words
-    lost = {**good.ways, "prescribed": good.ways["prescribed"]._replace(astray=True)}
-    words = drawing.show_move(digits, own, "rot360", 60.0, good._replace(ways=lost))
-    assert words.count("farther off than not moved: the decoder has never seen such features") == 1
+    zero = pick(digits, 10)
+    found = move(digits, zero, "rot360", 45.0)
+    assert found.ways["prescribed"].astray
+    assert not found.ways["prescribed"].static  # off, but drawn well
+    words = drawing.show_move(digits, zero, "rot360", 45.0, found)
+    assert words.count("farther off than not moved<") == 1
+    moves = (move(digits, pick(digits, place), "rot360", 180.0) for place in range(60))
+    lost = next(found for found in moves if found.ways["prescribed"].static)
+    assert lost.ways["prescribed"].distance > lost.ways["none"].distance
+    assert lost.ways["prescribed"].error >= float(lost.truth.var(correction=0))
+    words = drawing.show_move(digits, own, "rot360", 180.0, lost)
+    assert words.count("where the decoder has never seen features: its picture means nothing") == 1
 
 
 def test_a_way_is_astray_when_it_ends_farther_off_than_no_move(explorer):
