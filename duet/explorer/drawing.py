@@ -12,6 +12,7 @@ from markupsafe import Markup
 from PIL import Image
 from torch import Tensor
 
+from ..groups import Group
 from ..pixels import as_bytes
 from ..representation import ACTIONS
 from ..unit import in_unit
@@ -50,7 +51,7 @@ def show_reading(explorer: Explorer, picture: Picture, name: str, reading: Margi
     if reading is not None:
         chart = draw_chart(reading, explorer.encoder.layout.find(name), group)
         value = "" if reading.parameter is None else group.write(reading.parameter, 0)
-        spread = tuple(in_unit(width, group.unit, 0, short=True) for width in reading.spread or ())
+        spread = tuple(_short(group, width) for width in reading.spread or ())
     return _draw(
         "reading",
         image=as_png(picture.image[0]),
@@ -73,6 +74,7 @@ def show_move(explorer: Explorer, picture: Picture, name: str, parameter: float,
     return _draw(
         "move",
         truth=as_png(found.truth),
+        dropped=picture.place is None,
         goal=group.write(parameter, 0),
         by=group.write(parameter - own, 0),
         start=group.write(found.start, 0),
@@ -94,10 +96,10 @@ def show_move(explorer: Explorer, picture: Picture, name: str, parameter: float,
 
 def show_neighbours(explorer: Explorer, picture: Picture, name: str, found: dict[str, list[Neighbour]]) -> str:
     """The nearest images, a row for each way to compare; `name` is the group that they may be under."""
-    unit = explorer.group(name).unit
+    group = explorer.group(name)
     rows = {
         space: [
-            (as_png(one.image), one.label, "" if one.parameter is None else in_unit(one.parameter, unit, 0), one.cosine)
+            (as_png(one.image), one.label, "" if one.parameter is None else _short(group, one.parameter), one.cosine)
             for one in near
         ]
         for space, near in found.items()
@@ -127,6 +129,10 @@ def as_pillow(image: Tensor) -> Image.Image:
     """(C,H,W), uint8 or in [0,1], as a Pillow image."""
     array = as_bytes(image).permute(1, 2, 0).cpu().numpy()
     return Image.fromarray(array[..., 0] if array.shape[2] == 1 else array)
+
+
+def _short(group: Group, value: float) -> str:
+    return in_unit(value, group.unit, 0, short=True)
 
 
 @lru_cache(maxsize=1)

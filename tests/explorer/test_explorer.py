@@ -369,7 +369,10 @@ def test_static_says_why_it_is_static(explorer):
     found = move(digits, grey, "rot360", 60.0)
     assert not found.redrawn
     words = drawing.show_move(digits, grey, "rot360", 60.0, found)
-    assert "It learned to draw digits only" in words
+    assert "It learned from digits only" in words
+    untrained = move(explorer, pick(explorer, 0), "rot360", 60.0)
+    words = drawing.show_move(explorer, pick(explorer, 0), "rot360", 60.0, untrained)
+    assert "It has not learned to draw yet" in words
     zero = pick(digits, 10)
     found = move(digits, zero, "rot360", 45.0)
     assert found.ways["prescribed"].astray
