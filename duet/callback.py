@@ -14,8 +14,9 @@ from torch import Tensor, nn
 
 from .error import DuetError, did_you_mean
 from .groups import Group, find_group
-from .metrics import FEWEST, EquivarianceSpectrum, check_circle
+from .metrics import EquivarianceSpectrum, check_circle
 from .pixels import check_shape, check_values
+from .representation.views import FEWEST
 
 FeaturesOf = Callable[[L.LightningModule, Tensor], Tensor]
 

@@ -15,9 +15,9 @@ from .domain import Circle
 from .error import DuetError
 from .groups import Group, find_group
 from .representation import Spectrum
+from .representation.views import gather_views
 
 HELD_OUT = 4  # every fourth image is not fitted on: the error of a difference is measured there
-FEWEST = 8  # images: the spectrum itself needs four of the others
 CHUNK = 4096  # pairs of views at a time
 
 
@@ -32,7 +32,7 @@ class EquivarianceSpectrum(Metric):
     `compute` gives numbers: `capacity_K` of every harmonic (see `Spectrum`), `invariant_dimensions` (K = 0),
     `equivariant_planes` and `equivariant_dimensions` of all others, and `median_difference_error`, in units of g, of
     g_2 - g_1 between two views of images that nothing was fitted on, for rotations also in degrees; for finite groups
-    `difference_accuracy`. `chance_difference_error` is what guessing gives.
+    `difference_accuracy`. `constant_difference_error` is what guessing gives.
 
     `group`: a group or its name, if there is one; `elements`: the g values of a finite group that has no name.
     """
@@ -86,7 +86,7 @@ class EquivarianceSpectrum(Metric):
         features, ids, g = (dim_zero_cat(state) for state in (self.features, self.ids, self.g))
         if features.device.type == "mps":  # which has no float64
             features, ids, g = features.cpu(), ids.cpu(), g.cpu()
-        z, g = _gather_views(features, ids, g.double())
+        z, g, _ = gather_views(features, ids, g.double())
         held = torch.arange(len(z), device=z.device) % HELD_OUT == HELD_OUT - 1
         spectrum = Spectrum.fit(z[~held], g[~held], self.harmonics, self.elements, self.ridge)
         return {**capacities(spectrum), **self._difference_errors(spectrum, z[held], g[held])}
@@ -100,10 +100,10 @@ class EquivarianceSpectrum(Metric):
         error = domain.distance(found, truth)
         scores = {"median_difference_error": float(error.quantile(0.5))}
         if self.elements is None:
-            scores["chance_difference_error"] = 0.25
+            scores["constant_difference_error"] = 0.25
         else:
             steps = domain.differences(self.elements)
-            scores["chance_difference_error"] = float(domain.distance(steps, torch.zeros(())).quantile(0.5))
+            scores["constant_difference_error"] = float(domain.distance(steps, torch.zeros(())).quantile(0.5))
             scores["difference_accuracy"] = float((error < 0.5 / len(self.elements)).double().mean())
         if self.group is not None and self.group.unit == "degrees":
             low, high = self.group.span
@@ -128,31 +128,6 @@ def check_circle(group: Group) -> None:
     """Refuse a group that has no spectrum."""
     if not isinstance(group.domain, Circle):
         raise DuetError(f"{group.name} has no spectrum: its elements lie on an interval, not around a circle")
-
-
-def _gather_views(features: Tensor, ids: Tensor, g: Tensor) -> tuple[Tensor, Tensor]:
-    """(M, D), (M,), (M,) in any order -> z (N, V, D), g (N, V), images by id, whatever order they came in."""
-    order = torch.argsort(_shuffled(features, ids, g), stable=True)
-    order = order[torch.argsort(ids[order], stable=True)]
-    known, counts = torch.unique_consecutive(ids[order], return_counts=True)
-    fewest = int(counts.min())
-    if fewest < 2:
-        raise DuetError(f"image {int(known[counts.argmin()])} has one view only; a spectrum needs two of each image")
-    if len(known) < FEWEST:
-        raise DuetError(f"a spectrum needs views of at least {FEWEST} images, not {len(known)}")
-    starts = counts.cumsum(0) - counts
-    rows = order[starts.unsqueeze(1) + torch.arange(fewest, device=order.device)]
-    return features[rows], g[rows]
-
-
-def _shuffled(features: Tensor, ids: Tensor, g: Tensor) -> Tensor:
-    """A number a view that depends on the view alone and favours no g: which views are taken is nobody's choice."""
-    bits = features.contiguous().view(torch.int32).long()
-    bits = (bits * (2 * torch.arange(bits.shape[1], device=bits.device) + 1)).sum(1)
-    mixed = bits + ids * 0x9E3779B97F4A7C1 + g.contiguous().view(torch.int64) * 0xBF58476D1CE4E5
-    for shift, factor in ((31, 0x7FB5D329728EA185), (27, 0x1DADEF4BC2DD44D)):
-        mixed = (mixed ^ (mixed >> shift)) * factor
-    return mixed ^ (mixed >> 33)
 
 
 def _check_views(features: Tensor, ids: Tensor, g: Tensor) -> None:
