@@ -64,9 +64,9 @@ class Bars:
         """Name the job that runs now."""
         self._progress.update(self._all, description=name)
 
-    def end(self) -> None:
-        """One job more is done."""
-        self._progress.advance(self._all)
+    def end(self, jobs: int = 1) -> None:
+        """One job more is done, or several."""
+        self._progress.advance(self._all, jobs)
 
     def say(self, text: str) -> None:
         """A line above the bars."""

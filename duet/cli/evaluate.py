@@ -28,7 +28,12 @@ Results of other images, or of another group than the run's first, go to a folde
         parser.add_argument("model", nargs="?", metavar="RUN", help="a run's folder, a model's, a shipped model")
         parser.add_argument("--only", nargs="+", metavar="NAME", help="some of the evaluations (default: all)")
         parser.add_argument("--force", action="store_true", help="measure again what is there already")
-        parser.add_argument("--sizes", default="demo", metavar="demo|paper", help="how much is measured [%(default)s]")
+        parser.add_argument(
+            "--sizes", default="demo", metavar="quick|demo|paper", help="how much is measured [%(default)s]"
+        )
+        parser.add_argument(
+            "--no-rivals", dest="rivals", action="store_false", help="leave out the pixels and the untrained network"
+        )
         parser.add_argument("--seed", type=int, default=0, help="of what is drawn [%(default)s]")
         parser.add_argument("--data", help="other images than the run's own")
         parser.add_argument("--group", help="another group than the run's first; with --encoder the group")
@@ -65,7 +70,7 @@ Results of other images, or of another group than the run's first, go to a folde
         else:
             context = open_context(args.model, data=args.data, group=group, **options)
         out = args.out or (None if args.model is None else results_folder(args.model, context))
-        results = evaluate(context, names, force=args.force, out=out)
+        results = evaluate(context, names, force=args.force, out=out, rivals=args.rivals)
         if not results:
             raise DuetError("nothing could be measured; the lines above say why")
         print(table(results))

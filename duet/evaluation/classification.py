@@ -16,7 +16,7 @@ from ..networks import OnlineHead
 from ..representation import Layout
 from ..representation.moment import standardise
 from .context import Context
-from .evaluation import Evaluation, Inapplicable, Measure, register_evaluation
+from .evaluation import Claim, Evaluation, Inapplicable, Measure, register_evaluation
 from .result import Array, Result
 from .wording import percent
 
@@ -27,6 +27,7 @@ STRENGTHS = (0.001, 0.01, 0.1, 1.0, 10.0)
 """Inverse regularisation strengths (scikit-learn's C) that are tried; features are standardised, so these span it."""
 NEIGHBOURS = 20
 TEMPERATURE = 0.07
+SEEDS = 3  # choices of the held-out fifth that picks a strength
 NAMED = 20  # classes that a table can name
 WORDS = {
     "logistic": "linear classifier",
@@ -35,6 +36,7 @@ WORDS = {
     "content": "content alone",
     "group": "group logits alone",
     "chance": "by chance",
+    "deviation": "deviation between three choices of its strength",
 }
 
 
@@ -71,6 +73,10 @@ class Classification(Evaluation):
         value, chance = result.scalars["logistic"], result.scalars["chance"]
         return [Measure("Linear accuracy", percent(value), value, f"most common class: {percent(chance)}", True)]
 
+    def claim(self, result: Result) -> Claim | None:
+        """A linear classifier names the class."""
+        return Claim("logistic", True, result.scalars["chance"])
+
     def figures(self, result: Result) -> dict[str, Figure]:
         """The confusion matrix."""
         from .drawing.confusion import draw_confusion
@@ -100,22 +106,37 @@ def classify(context: Context, head: OnlineHead | None = None) -> Result:
     chosen: dict[str, float] = {}
     arrays: dict[str, Array] = {}
     views, test_views = _views(train.z, context.subject.layout), _views(test_z, context.subject.layout)
+    draw = context.bootstrap(len(labels))
+    intervals: dict[str, tuple[float, float]] = {}
+
+    def note(key: str, predicted: Sequence[Array]) -> None:
+        """Keep the mean accuracy of one prediction or of several, and how sure it is."""
+        right = torch.from_numpy(np.stack([own == labels for own in predicted], 1)).double()
+        scalars[key], intervals[key] = float(right.mean()), draw.mean(right)
+
     for name, z in context.track(list(views.items()), len(views), "classifiers"):
         z_test = test_views[name]
         suffix = "" if name == "flat" else f"_{name}"
-        fit = logistic(z, train.labels, z_test, seed=context.seed)
-        scalars[f"logistic{suffix}"] = accuracy(fit.predicted, labels)
-        scalars[f"knn{suffix}"] = accuracy(nearest_neighbours(z, train.labels, z_test).cpu().numpy(), labels)
-        chosen[name] = fit.strength
+        seeds = range(context.seed, context.seed + (SEEDS if name == "flat" else 1))
+        fits = logistic_seeds(z, train.labels, z_test, seeds)
+        note(f"logistic{suffix}", [fit.predicted for fit in fits])
+        note(f"knn{suffix}", [nearest_neighbours(z, train.labels, z_test).cpu().numpy()])
+        chosen[name] = fits[0].strength
         if name == "flat":
-            arrays["confusion"] = confusion(labels, fit.predicted)
+            arrays["confusion"] = confusion(labels, fits[0].predicted)
+            scalars["logistic_deviation"] = float(np.std([accuracy(fit.predicted, labels) for fit in fits], ddof=1))
     if head is not None:
         with torch.inference_mode():
-            scalars["head"] = accuracy(head(test_z).argmax(1).cpu().numpy(), labels)
+            note("head", [head(test_z).argmax(1).cpu().numpy()])
     scalars["chance"] = float(np.bincount(labels).max() / len(labels))
     names = context.test.classes if context.test.classes and len(context.test.classes) <= NAMED else None
-    facts = {"regularisation": chosen, "labelled_train": len(train.labels), "labelled_test": len(labels)}
-    return Result("classification", scalars, arrays, {**facts, "classes": None if names is None else list(names)})
+    facts: dict[str, Any] = {
+        "regularisation": chosen,
+        "labelled_train": len(train.labels),
+        "labelled_test": len(labels),
+    }
+    facts["classes"] = None if names is None else list(names)
+    return Result("classification", scalars, arrays, facts, intervals)
 
 
 def logistic(z: Tensor, labels: Tensor, z_test: Tensor, seed: int = 0, strengths: Sequence[float] = STRENGTHS) -> Fit:
@@ -123,8 +144,24 @@ def logistic(z: Tensor, labels: Tensor, z_test: Tensor, seed: int = 0, strengths
 
     (N,D), (N,), (n,D) -> labels (n,). Of equally good strengths the strongest regularisation is taken.
     """
+    return logistic_seeds(z, labels, z_test, (seed,), strengths)[0]
+
+
+def logistic_seeds(
+    z: Tensor, labels: Tensor, z_test: Tensor, seeds: Sequence[int], strengths: Sequence[float] = STRENGTHS
+) -> list[Fit]:
+    """The same for several choices of the held-out fifth; what two of them share is fitted once."""
     x, x_test = (part.double().cpu().numpy() for part in standardise(z, z_test))
     y = labels.cpu().numpy()
+    chosen = [_choose_strength(x, y, seed, strengths) for seed in seeds]
+    if len(np.unique(y)) < 2:
+        return [Fit(np.full(len(x_test), y[0]), strength) for strength in chosen]
+    predicted = {strength: _fit(x, y, strength).predict(x_test) for strength in dict.fromkeys(chosen)}
+    return [Fit(predicted[strength], strength) for strength in chosen]
+
+
+def _choose_strength(x: Array, y: Array, seed: int, strengths: Sequence[float]) -> float:
+    """The C that does best on a held-out fifth."""
     order = torch.randperm(len(y), generator=torch.Generator().manual_seed(seed)).numpy()
     held, kept = order[: len(y) // 5], order[len(y) // 5 :]
     best, strength = -1.0, min(strengths)
@@ -133,9 +170,7 @@ def logistic(z: Tensor, labels: Tensor, z_test: Tensor, seed: int = 0, strengths
             score = accuracy(_fit(x[kept], y[kept], candidate).predict(x[held]), y[held])
             if score > best:
                 best, strength = score, candidate
-    if len(np.unique(y)) < 2:
-        return Fit(np.full(len(x_test), y[0]), strength)
-    return Fit(_fit(x, y, strength).predict(x_test), strength)
+    return strength
 
 
 def nearest_neighbours(

@@ -15,12 +15,14 @@ from ..data import Images
 from ..data.images import BATCH
 from ..error import DuetError
 from ..groups import Group
-from ..model import fit_action
+from ..model import OrbitViews, has_spectrum, orbit_views
+from ..model.fitting import action_of, spectrum_of
 from ..pixels import as_float
 from ..progress import Track, without_bar
-from ..representation import Action, FittedAction, Prescribed
+from ..representation import Action, FittedAction, Prescribed, Spectrum
+from .bootstrap import Bootstrap
 from .evaluation import Inapplicable
-from .grid import sweep_elements
+from .grid import orbit_elements, sweep_elements
 from .subject import Subject, axis_of
 
 T = TypeVar("T")
@@ -32,22 +34,27 @@ class Sizes:
 
     train: int | None = None  # labelled images of classification; None: all
     test: int | None = None
-    images: int = 400  # test images that are swept over the group
+    images: int = 400  # test images, each at many elements of the group
+    few: int = 100  # of them, in the paper's map and in variants of the group
     sweep: int = 50  # elements of a continuous group
     copies: int = 50  # transformed copies among which retrieval ranks
     queries: int = 4  # retrieval's queries an image
-    probe: int = 4000  # transformed training images of the linear probe
-    pairs: int = 12_000  # of the fitted action
+    probe: int = 4000  # training images for probes and for fitting the actions
+    views: int = 4  # of each of them, at random elements
     decoder_steps: int = 1500  # of the decoder's training
 
     def __post_init__(self) -> None:
         for key, value in asdict(self).items():
-            least = 2 if key in ("images", "sweep", "copies", "probe") else 1
+            least = {"probe": 8}.get(key, 2 if key in ("images", "sweep", "copies", "views") else 1)
             if value is not None and value < least:
                 raise DuetError(f"{key} must be at least {least}; it is {value}")
 
 
-SIZES = {"demo": Sizes(), "paper": Sizes(images=1000, sweep=100, probe=20_000)}
+SIZES = {
+    "quick": Sizes(train=1000, test=400, images=40, few=10, probe=600, decoder_steps=150),
+    "demo": Sizes(),
+    "paper": Sizes(images=1000, few=1000, sweep=100, probe=20_000),
+}
 
 
 @dataclass(frozen=True)
@@ -66,6 +73,33 @@ class Sweep:
     g: Tensor
     z: Tensor
     base: Tensor
+
+
+@dataclass(frozen=True)
+class Orbit:
+    """Features z (n,N,D) of N test images, each at n elements g (n,N): even steps from a random element of its own.
+
+    `start` (N,) is a random place among the n, from which the image is moved to the others.
+    """
+
+    group: Group
+    g: Tensor
+    z: Tensor
+    start: Tensor
+
+    def at_start(self) -> tuple[Tensor, Tensor]:
+        """Elements and features of the images where they start: (N,), (N,D)."""
+        rows = torch.arange(len(self.start), device=self.z.device)
+        return self.g[self.start, rows], self.z[self.start, rows]
+
+    def goals(self) -> Tensor:
+        """The places of the other elements, for every image: (n-1,N)."""
+        steps = torch.arange(1, len(self.g), device=self.start.device).unsqueeze(1)
+        return (self.start + steps).remainder(len(self.g))
+
+    def of(self, images: Tensor) -> Orbit:
+        """Of some of the images, by their numbers."""
+        return Orbit(self.group, self.g[:, images], self.z[:, images], self.start[images])
 
 
 @dataclass(frozen=True)
@@ -115,12 +149,21 @@ class Context:
     @property
     def images(self) -> Tensor:
         """The test images that are swept over the group: (N,C,H,W) float in [0,1]."""
-        return self._once("images", lambda: as_float(self.test.sample(self.sizes.images, self.seed)).to(self.device))
+        return self._once("images", lambda: as_float(self._draw(self.test, self.sizes.images)[0]).to(self.device))
+
+    @property
+    def image_labels(self) -> Tensor | None:
+        """The classes of these images (N,), -1 where there is none; None without any."""
+        return self._draw(self.test, self.sizes.images)[1]
 
     @property
     def probe_images(self) -> Tensor:
-        """Training images for the linear probe and for fitting an action: (N,C,H,W) uint8."""
-        return self._once("probe images", lambda: self.train.sample(self.sizes.probe, self.seed).to(self.device))
+        """Training images for probes and for fitting actions: (N,C,H,W) uint8."""
+        return self._once("probe images", lambda: self._draw(self.train, self.sizes.probe)[0].to(self.device))
+
+    def bootstrap(self, images: int) -> Bootstrap:
+        """Draws of so many images."""
+        return Bootstrap(images, self.seed)
 
     @property
     def train_features(self) -> Labelled:
@@ -134,18 +177,49 @@ class Context:
 
     @property
     def actions(self) -> dict[str, Action]:
-        """Every action on these features, by its name: the paper's where there is a table, and the fitted one."""
-        axis = axis_of(self.subject, self.group)
-        own: list[Action] = [] if axis is None else [Prescribed(self.subject.layout, axis, self.subject.relative)]
-        return {action.name: action for action in (*own, self.fitted)}
+        """Every action on these features, by its name: the paper's where there is a table, the fitted, the spectral."""
+        return self._prescribed() | self._once(("actions", self.group.name), lambda: self._fit(None))
+
+    @property
+    def foreign_actions(self) -> list[tuple[Tensor, dict[str, Action]]]:
+        """Actions fitted on half of the classes, with the numbers of the others' test images; none without classes.
+
+        Together they hold every test image with a label once.
+        """
+        return self._once(("foreign actions", self.group.name), self._fit_on_other_classes)
 
     @property
     def fitted(self) -> FittedAction:
         """The action fitted on training images: the same number for every subject, whatever action it brings."""
-        return self._once(("fitted", self.group.name), self._fit_action)
+        found = self.actions[FittedAction.name]
+        assert isinstance(found, FittedAction)
+        return found
+
+    @property
+    def spectrum(self) -> Spectrum:
+        """The pure harmonics of these features, found on training images."""
+        found = self.actions.get(Spectrum.name)
+        if not isinstance(found, Spectrum):
+            raise Inapplicable(f"{self.group.title or self.group.name} is no group that turns, and so has no spectrum")
+        return found
+
+    def views(self, group: Group | None = None, least: int = 1) -> OrbitViews:
+        """Features of the probe images at random elements: what probes and actions are fitted on.
+
+        As many views as the sizes say of the group in question, and `least` of any other.
+        """
+        group = group or self.group
+        views = max(self.sizes.views, least) if repr(group) == repr(self.group) else least
+        return self._once(("views", repr(group), views), lambda: self._views(group, views))
+
+    def orbit(self, group: Group | None = None, images: int | None = None) -> Orbit:
+        """Features of the test images, or the first few, at even steps from a random element; remembered."""
+        group = group or self.group
+        count = min(images or len(self.images), len(self.images))
+        return self._once(("orbit", repr(group), count), lambda: self._orbit(group, count))
 
     def sweep(self, group: Group | None = None, g: Tensor | None = None) -> Sweep:
-        """Features of the test images at every element; one forward pass an image and element, then remembered."""
+        """Features of the first few test images at every element, and untouched: the paper's protocol; remembered."""
         group = group or self.group
         g = sweep_elements(group, self.sizes.sweep) if g is None else g
         key = ("sweep", repr(group), tuple(g.tolist()))
@@ -156,7 +230,7 @@ class Context:
         return self.subject.features(group.apply(images.to(self.device), g))
 
     def _sweep(self, group: Group, g: Tensor) -> Sweep:
-        images = self.images
+        images = self.images[: self.sizes.few]
 
         def features(element: float) -> Tensor:
             return self.at(images, torch.full((len(images),), element), group)
@@ -166,9 +240,59 @@ class Context:
         known = bool((g[home] - group.identity).abs() < 1e-6)
         return Sweep(group, g.to(z.device), z, z[home] if known else features(group.identity))
 
-    def _fit_action(self) -> FittedAction:
-        features, pairs = self.subject.features, self.sizes.pairs
-        return fit_action(features, self.probe_images, self.group, pairs=pairs, seed=self.seed)
+    def _orbit(self, group: Group, count: int) -> Orbit:
+        images, generator = self.images[:count], self.generator("orbit")
+        g = orbit_elements(group, self.sizes.sweep, count, generator)
+        start = torch.randint(len(g), (count,), generator=generator)
+        label = f"{group.name} of the test images"
+        z = torch.stack([self.at(images, elements, group) for elements in self.track(g, len(g), label)])
+        return Orbit(group, g.to(z.device), z, start.to(z.device))
+
+    def _views(self, group: Group, views: int) -> OrbitViews:
+        seed = self.seed * 2**32 + zlib.crc32(b"views")
+        return orbit_views(self.subject.features, self.probe_images, group, views, seed, track=self.track)
+
+    def _prescribed(self) -> dict[str, Action]:
+        axis = axis_of(self.subject, self.group)
+        if axis is None:
+            return {}
+        return {Prescribed.name: Prescribed(self.subject.layout, axis, self.subject.relative)}
+
+    def _fit(self, images: Tensor | None) -> dict[str, Action]:
+        """The actions that are fitted, on all probe images or on some."""
+        views, group = self.views(), self.group
+        if images is not None:
+            images = images.to(views.z.device)
+            views = OrbitViews(views.z[images], views.g[images])
+        kinds: list[Callable[[OrbitViews, Group], Action]] = [action_of]
+        if has_spectrum(group) and len(views.z) >= 4:
+            kinds.append(spectrum_of)
+        found = [fit(views, group) for fit in self.track(kinds, len(kinds), f"fitting actions of {group.name}")]
+        return {action.name: action for action in found}
+
+    def _fit_on_other_classes(self) -> list[tuple[Tensor, dict[str, Action]]]:
+        known, tested = self._draw(self.train, self.sizes.probe)[1], self.image_labels
+        if known is None or tested is None:
+            return []
+        classes = torch.unique(known[known >= 0])
+        found = []
+        for half in (classes[::2], classes[1::2]):
+            images = torch.isin(tested, half).nonzero().squeeze(1)
+            others = ((known >= 0) & ~torch.isin(known, half)).nonzero().squeeze(1)
+            if len(images) < 2 or len(others) < 8:
+                return []
+            found.append((images, self._prescribed() | self._fit(others)))
+        return found
+
+    def _draw(self, source: Images, count: int) -> tuple[Tensor, Tensor | None]:
+        """Drawn images (N,C,H,W) with their labels (N,)."""
+
+        def draw() -> tuple[Tensor, Tensor | None]:
+            parts = list(source.draw(count, self.seed))
+            labels = [marks for _, marks in parts if marks is not None]
+            return torch.cat([pixels for pixels, _ in parts]), torch.cat(labels) if len(labels) == len(parts) else None
+
+        return self._once(("draw", source.split, count), draw)
 
     def _labelled(self, source: Images, count: int | None, keep: bool = False) -> Labelled:
         if source.labels is None and not keep:

@@ -31,6 +31,7 @@ class Dependence(Evaluation):
 
     name = "dependence"
     order = 60
+    rivals = False
     title = "Dependence"
     question = "Are content and group independent of each other, given the image?"
     shown = ("delta_p_*",)

@@ -1,4 +1,4 @@
-"""Does T_g do to features what tau_g does to images? The paper's map, and one normalised error with its guard."""
+"""Does T_g do to features what tau_g does to images? One normalised error with its guard, and the paper's map."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from torch import Tensor
 
 from ..device import widest
 from ..domain import Topology, as_domain
-from ..representation import ACTIONS, Action, Axis, Layout, Prescribed
-from .context import Context, Sweep
-from .evaluation import Evaluation, Measure, register_evaluation
+from ..representation import ACTIONS, Action, Axis, FittedAction, Layout, Prescribed
+from .context import Context, Orbit, Sweep
+from .evaluation import Claim, Evaluation, Measure, register_evaluation
 from .grid import elements_and_between
 from .result import Array, Result
 from .subject import axis_of
@@ -27,57 +27,60 @@ CHUNK = 64_000_000  # numbers of moved features held at a time
 
 @register_evaluation
 class Equivariance(Evaluation):
-    """Mean |f(tau_g1 x) - T_g2 f(x)|^2 over a grid of g1 (rows) and g2 (columns), on z and on the group logits."""
+    """What is left of |f(tau_goal x) - f(tau_start x)|^2 after T has moved f(tau_start x), from turned starts.
+
+    Beside it the paper's map, which starts from untouched images: mean |f(tau_g1 x) - T_g2 f(x)|^2 over a grid of g1
+    (rows) and g2 (columns), on z and on the group logits. An untouched image is sharper than any transformed one, so
+    what starts there, `..._untouched`, measures sharpness too.
+    """
 
     name = "equivariance"
     order = 30
     title = "Equivariance"
     question = "Does T_g do to the features what the transformation does to the image?"
-    shown = ("error_*", "sensitivity", "row_minimum_within_one_bin*", "chance_row_minimum")
+    shown = (
+        *(f"error_{action.name}" for action in ACTIONS),
+        *("error_*_other_classes", "sensitivity", "error_*_untouched"),
+        *("row_minimum_within_one_bin*", "chance_row_minimum"),
+    )
     words = {
         **{action.name: action.title for action in ACTIONS},
+        "other_classes": "fitted on other classes",
+        "untouched": "from the untouched image",
         "logits": "on group logits",
         "chance": "by chance",
     }
     captions = {
-        "equivariance": "Squared distance between the features of the image transformed by g1 and T_g f(x) at g = g2. "
-        "Small along the diagonal, with the dots on it: T_g does what the transformation does.",
+        "equivariance": "Squared distance between the features of the image transformed by g1 and T_g f(x) at g = g2, "
+        "from the untouched image, as in the paper. Small along the diagonal, with the dots on it: T_g does what the "
+        "transformation does.",
     }
 
     def measure(self, context: Context) -> Result:
-        """The maps of every action, and its error over that of standing still."""
-        subject, group = context.subject, context.group
-        axis = axis_of(subject, group)
-        g, true_elements = elements_and_between(group, context.sizes.sweep)
-        rows = g[true_elements]
-        sweep = context.sweep(group, g)
-        window = 1 / (axis.bins if axis else BINS)
+        """The error of every action over that of standing still, and the paper's maps."""
+        orbit = context.orbit()
         scalars: dict[str, float] = {}
-        arrays: dict[str, Array] = {"g": g.numpy()}
-        moved = float((sweep.z - sweep.base)[true_elements].square().sum(2).mean())
+        still = moved_distances(orbit)  # (n-1, N)
+        draw = context.bootstrap(still.shape[1])
+        intervals: dict[str, tuple[float, float]] = {}
         for kind, action in context.actions.items():
-            for where, table in distance_maps(sweep, action, subject.layout, axis).items():
-                suffix = ("_logits" if where == "logits" else "") + _suffix(kind)
-                observed = table[true_elements][:, true_elements]
-                near = row_minimum(observed, rows)
-                scalars[f"row_minimum_within_one_bin{suffix}"] = share_within(near, rows, group.domain, window)
-                scalars[f"diagonal_contrast{suffix}"] = diagonal_contrast(observed)
-                arrays[f"map{suffix}"] = table.float().numpy()
-                arrays[f"row_minimum{suffix}"] = near.numpy()
-                if where == "z":
-                    scalars[f"error_{kind}"] = float(observed.diagonal().mean()) / moved if moved > 0 else math.nan
-        apart = mean_square_distance(sweep.base)
-        scalars["sensitivity"] = moved / apart if apart > 0 else 0.0
-        beside = group.domain.distance(rows.unsqueeze(1), rows.unsqueeze(0)) <= window + 1e-6
-        scalars["chance_row_minimum"] = float(beside.double().mean())
-        arrays["true_elements"] = rows.numpy()
-        return Result("equivariance", scalars, arrays, {"bins": round(1 / window)})
+            left = moved_distances(orbit, action)
+            scalars[f"error_{kind}"] = _ratio(left, still)
+            if still.sum() > 0:
+                intervals[f"error_{kind}"] = draw.ratio(left.T, still.T)
+        for key, value in _foreign_errors(context, orbit).items():
+            scalars[f"error_{key}_other_classes"] = value
+        apart = mean_square_distance(orbit.at_start()[1])
+        scalars["sensitivity"] = float(still.mean()) / apart if apart > 0 else 0.0
+        numbers, arrays, bins = _paper_map(context)
+        return Result("equivariance", scalars | numbers, arrays, {"bins": bins}, intervals)
 
     def summary(self, result: Result) -> dict[str, str]:
         """The errors, the guard, and the paper's measure of its map."""
         rows = {f"error_{a.name}": f"equivariance error, {a.title} (no action: 1)" for a in ACTIONS}
+        rows["error_fitted_other_classes"] = "  the fitted action, fitted on other classes"
         rows["sensitivity"] = "  sensitivity (near 0: the features do not move)"
-        rows["row_minimum_within_one_bin"] = "  rows of the map with their minimum in the right place"
+        rows["row_minimum_within_one_bin"] = "  rows of the paper's map with their minimum in the right place"
         return {key: text for key, text in rows.items() if key in result.scalars}
 
     def measures(self, result: Result) -> list[Measure]:
@@ -86,7 +89,7 @@ class Equivariance(Evaluation):
         return [
             Measure(
                 f"Equivariance error, {action.title}",
-                number(value),
+                number(value) if value <= 1 else "worse than no action",
                 value,
                 "no action: 1",
                 False,
@@ -96,6 +99,10 @@ class Equivariance(Evaluation):
             if value is not None
         ]
 
+    def claim(self, result: Result) -> Claim | None:
+        """The fitted action leaves less than no action does."""
+        return Claim(f"error_{FittedAction.name}", False, 1.0)
+
     def figures(self, result: Result) -> dict[str, Figure]:
         """The maps."""
         return {"equivariance": draw_equivariance(result)}
@@ -103,14 +110,25 @@ class Equivariance(Evaluation):
     def sentence(self, result: Result) -> str:
         """How much of the distance is left, beside no action, and whether the features move at all."""
         s = result.scalars
-        text = f"After the fitted action {percent(s['error_fitted'])} of the squared distance to the truth is left"
-        if "error_prescribed" in s:
-            text += f", after the paper's T_g {percent(s['error_prescribed'])}"
+        left = [f"{a.title} leaves {_left(s[f'error_{a.name}'])}" for a in ACTIONS if f"error_{a.name}" in s]
+        text = ", ".join(left[:-1]) + f" and {left[-1]}" if len(left) > 1 else left[0]
         guard = "" if s["sensitivity"] > 0.05 else " Beware: these features hardly move, so any action looks good."
         return (
-            f"{text}; without any action it would be 100\N{NO-BREAK SPACE}%. Transforming an image moves its features "
-            f"{s['sensitivity']:.2g} times as far (squared) as taking another image does.{guard}"
+            f"Of the squared distance between two transformed copies of an image, {text}. Transforming an image moves "
+            f"its features {s['sensitivity']:.2g} times as far (squared) as taking another image does.{guard}"
         )
+
+
+def moved_distances(orbit: Orbit, action: Action | None = None) -> Tensor:
+    """|T f(tau_start x) - f(tau_goal x)|^2 for all goals of every image; without an action T = 1: (n-1,N), CPU."""
+    goals = orbit.goals()
+    start, z = orbit.at_start()
+    rows = torch.arange(len(start), device=start.device)
+    parts = []
+    for places in goals:
+        moved = z if action is None else action.carry(z, start, orbit.g[places, rows])
+        parts.append((moved - orbit.z[places, rows]).square().sum(1))
+    return torch.stack(parts).cpu().double()
 
 
 def distance_maps(sweep: Sweep, action: Action, layout: Layout, axis: Axis | None) -> dict[str, Tensor]:
@@ -192,6 +210,59 @@ def draw_equivariance(result: Result) -> Figure:
     figure.supxlabel(f"$g_2$: features moved to, {draw.element_label(facts)}", fontsize=draw.FONT + 1)
     figure.supylabel(f"$g_1$: image transformed by, {draw.element_label(facts)}", fontsize=draw.FONT + 1)
     return figure
+
+
+def _foreign_errors(context: Context, orbit: Orbit) -> dict[str, float]:
+    """The error of every fitted action on images of classes that it was not fitted on."""
+    left: dict[str, float] = {}
+    still = 0.0
+    for images, actions in context.foreign_actions:
+        own = orbit.of(images.to(orbit.z.device))
+        still += float(moved_distances(own).sum())
+        for kind, action in actions.items():
+            if kind != Prescribed.name:  # it is not fitted
+                left[kind] = left.get(kind, 0.0) + float(moved_distances(own, action).sum())
+    return {kind: value / still for kind, value in left.items()} if still > 0 else {}
+
+
+def _paper_map(context: Context) -> tuple[dict[str, float], dict[str, Array], int]:
+    """The maps of every action from the untouched image, and what is read off them."""
+    subject, group = context.subject, context.group
+    axis = axis_of(subject, group)
+    g, true_elements = elements_and_between(group, context.sizes.sweep)
+    rows = g[true_elements]
+    sweep = context.sweep(group, g)
+    window = 1 / (axis.bins if axis else BINS)
+    scalars: dict[str, float] = {}
+    arrays: dict[str, Array] = {"g": g.numpy()}
+    moved = float((sweep.z - sweep.base)[true_elements].square().sum(2).mean())
+    for kind, action in context.actions.items():
+        for where, table in distance_maps(sweep, action, subject.layout, axis).items():
+            suffix = ("_logits" if where == "logits" else "") + _suffix(kind)
+            observed = table[true_elements][:, true_elements]
+            near = row_minimum(observed, rows)
+            scalars[f"row_minimum_within_one_bin{suffix}"] = share_within(near, rows, group.domain, window)
+            scalars[f"diagonal_contrast{suffix}"] = diagonal_contrast(observed)
+            arrays[f"map{suffix}"] = table.float().numpy()
+            arrays[f"row_minimum{suffix}"] = near.numpy()
+            if where == "z":
+                error = float(observed.diagonal().mean()) / moved if moved > 0 else math.nan
+                scalars[f"error_{kind}_untouched"] = error
+    apart = mean_square_distance(sweep.base)
+    scalars["sensitivity_untouched"] = moved / apart if apart > 0 else 0.0
+    beside = group.domain.distance(rows.unsqueeze(1), rows.unsqueeze(0)) <= window + 1e-6
+    scalars["chance_row_minimum"] = float(beside.double().mean())
+    arrays["true_elements"] = rows.numpy()
+    return scalars, arrays, round(1 / window)
+
+
+def _ratio(left: Tensor, still: Tensor) -> float:
+    return float(left.sum() / still.sum()) if still.sum() > 0 else math.nan
+
+
+def _left(error: float) -> str:
+    """An error in words; beyond 1, doing nothing would have been better."""
+    return percent(error) if error <= 1 else "more than no action would"
 
 
 def _suffix(kind: str) -> str:

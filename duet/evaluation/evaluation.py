@@ -32,6 +32,16 @@ class Measure(NamedTuple):
     unit: str = ""
 
 
+class Claim(NamedTuple):
+    """The one number by which an evaluation is judged, and what it must be better than."""
+
+    key: str
+    higher: bool  # is better: a share of at most 1; else an error of at least 0
+    chance: float  # what an answer that ignores the images reaches
+    rival: str = ""  # the scalar of rivals that stands beside it, if not the same
+    unit: str = ""  # of an error; a share has none
+
+
 class Evaluation(ABC):
     """One question to an encoder, and everything that is shown of its answer.
 
@@ -48,6 +58,8 @@ class Evaluation(ABC):
     """Whether it is done only when it is named."""
     lasting: ClassVar[bool] = True
     """Whether a result on disk is kept; not where it depends on more than `Context.provenance` says."""
+    rivals: ClassVar[bool] = True
+    """Whether pixels and an untrained network are measured beside the subject."""
     order: ClassVar[int] = 100
     """Where it stands among the others when they are done and shown, the lowest first."""
     shown: ClassVar[tuple[str, ...]] = ("*",)
@@ -73,6 +85,10 @@ class Evaluation(ABC):
     def measures(self, result: Result) -> list[Measure]:
         """Numbers for the top of a page."""
         return []
+
+    def claim(self, result: Result) -> Claim | None:
+        """By which number it is judged; None where nothing is claimed."""
+        return None
 
     def figures(self, result: Result) -> dict[str, Figure]:
         """Its pictures by name, drawn from the result alone; one that cannot be drawn is left out."""

@@ -36,6 +36,7 @@ class Generation(Evaluation):
 
     name = "generation"
     order = 70
+    rivals = False
     title = "Generation"
     question = "What does the decoder show when only the features are moved?"
     shown = ("reconstruction_error", "action_error_*", "no_action_error")

@@ -15,6 +15,23 @@ def sweep_elements(group: Group, n: int) -> Tensor:
     return group.domain.grid(n, group.drawn_range())
 
 
+def orbit_elements(group: Group, n: int, images: int, generator: torch.Generator) -> Tensor:
+    """For every image n even steps over what training draws, from a random offset; all elements if finite: (n,N)."""
+    if group.elements is not None:
+        return torch.tensor(sorted(group.elements)).unsqueeze(1).expand(-1, images).contiguous()
+    low, high = group.drawn_range()
+    places = (torch.arange(n).unsqueeze(1) + torch.rand(images, generator=generator)) / n
+    return low + (high - low) * places.clamp(max=1 - 1e-6)
+
+
+def orbit_centres(group: Group, n: int) -> Tensor:
+    """The middles of those steps over all images; a finite group's elements: (n,)."""
+    if group.elements is not None:
+        return torch.tensor(sorted(group.elements))
+    low, high = group.drawn_range()
+    return low + (high - low) * (torch.arange(n) + 0.5) / n
+
+
 def elements_through_identity(group: Group, n: int) -> Tensor:
     """The same, so that on the circle the untouched image is among them; on the interval n + 1, from end to end."""
     if group.elements is not None:

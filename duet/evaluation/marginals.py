@@ -37,6 +37,7 @@ class Marginals(Evaluation):
 
     name = "marginals"
     order = 50
+    rivals = False
     title = "Ambiguity"
     question = "Do the images have an upright, or do they come at every element already?"
     shown = ("ambiguity*", "modes")

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from ..domain import Topology, as_domain
-from ..error import DuetError
 from ..groups import Group
 from ..representation import recover
-from ..representation.moment import standardise
 from ..unit import in_unit, unit_name
-from .context import Context, Sweep
-from .element import r_squared, raw_error
-from .evaluation import Evaluation, Measure, register_evaluation
+from .bootstrap import Bootstrap
+from .context import Context, Orbit
+from .element import errors, hits, raw_error
+from .evaluation import Claim, Evaluation, Measure, register_evaluation
+from .grid import orbit_centres
+from .probe import SEEDS, probe_orbit, probe_shuffled
 from .result import Array, Result
 from .subject import axis_of
 from .wording import percent
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SHOWN = 6  # images whose whole P(g|x) is kept for the figure
-CORNERS = {"zero": "black corners", "circle": "seen through a disc"}
 
 
 @register_evaluation
@@ -39,9 +37,11 @@ class Recovery(Evaluation):
     question = "How well can the transformation's parameter be read off the features?"
     shown = (
         *("accuracy", "median_error_*", "median_difference_error_*", "probe_median_error_*"),
-        *("content_probe_median_error_*", "constant_median_error_*", "r2", "within_one_spread"),
+        *("shuffled_probe_median_error_*", "content_probe_median_error_*", "constant_median_error_*"),
+        *("r2", "within_one_spread"),
     )
     words = {
+        "shuffled_probe": "linear probe of shuffled elements",
         "content_probe": "linear probe of the content",
         "probe": "linear probe",
         "constant": "ignoring the image",
@@ -49,6 +49,7 @@ class Recovery(Evaluation):
         "circle": "through a disc",
         "zero": "with black corners",
         "degrees": "degrees",
+        "deviation": "deviation between three draws",
     }
     captions = {
         "recovery": "Each column holds the images of one true value, shaded where the recovered values lie; "
@@ -61,17 +62,20 @@ class Recovery(Evaluation):
         """The read-out and the probes, under the group as it was trained and as it can be shown otherwise."""
         scalars: dict[str, float] = {}
         arrays: dict[str, Array] = {}
+        intervals: dict[str, tuple[float, float]] = {}
+        whole = context.orbit()
         for name, group in {"": context.group, **context.group.variants()}.items():
             suffix = f"_{name}" if name else ""
-            sweep = context.sweep(group)
-            for numbers, tables in (_read_out(context, sweep), _probe(context, sweep)):
+            orbit = context.orbit(group, context.sizes.few) if name else whole
+            for numbers, tables, sure in (_read_out(context, orbit), _probe(context, orbit, SEEDS if not name else 1)):
                 scalars |= {f"{key}{suffix}": value for key, value in numbers.items()}
                 arrays |= {f"{key}{suffix}": value for key, value in tables.items()}
-            if not suffix:
-                scalars |= _without_looking(sweep)
-        arrays["g"] = sweep.g.cpu().numpy()
-        facts = {"swept_images": len(context.images), "relative": context.subject.relative}
-        return Result("recovery", scalars, arrays, facts)
+                intervals |= {f"{key}{suffix}": value for key, value in sure.items()}
+        scalars |= _without_looking(whole)
+        arrays["g"] = orbit_centres(context.group, len(whole.g)).numpy()
+        arrays["true"] = whole.g.cpu().numpy()
+        facts = {"swept_images": len(context.images), "relative": context.subject.relative, "probe_seeds": SEEDS}
+        return Result("recovery", scalars, arrays, facts, intervals)
 
     def summary(self, result: Result) -> dict[str, str]:
         """The read-out, through a disc too, and the probes."""
@@ -102,8 +106,23 @@ class Recovery(Evaluation):
             if key in s
         ]
 
+    def claim(self, result: Result) -> Claim | None:
+        """The element is read off: without a head where there are columns, else by a probe."""
+        s, unit = result.scalars, unit_name(result.provenance["unit"])
+        if "probe_accuracy" in s:
+            chance = s["constant_accuracy"]
+            return Claim("accuracy" if "accuracy" in s else "probe_accuracy", True, chance, "probe_accuracy")
+        constant, probe = s[f"constant_median_error_{unit}"], f"probe_median_error_{unit}"
+        raw = result.provenance["unit"]
+        if result.provenance.get("relative") and f"median_difference_error_{unit}" in s:
+            return Claim(f"median_difference_error_{unit}", False, constant, probe, raw)
+        own = f"median_error_{unit}"
+        return Claim(own if own in s else probe, False, constant, probe, raw)
+
     def figures(self, result: Result) -> dict[str, Figure]:
         """Recovered against true, the probes, and a few P(g|x)."""
+        from .drawing.recovery import draw_marginals, draw_probe, draw_recovery
+
         found = {"recovery": draw_recovery, "probe": draw_probe, "marginals": draw_marginals}
         if "shown_marginal" not in result.arrays:
             found = {"probe": draw_probe}
@@ -133,42 +152,17 @@ class Recovery(Evaluation):
         return f"{text}; an answer that ignores the image is off by {blind}."
 
 
-def errors(true: Tensor, found: Tensor, group: Group, prefix: str = "") -> dict[str, float]:
-    """R^2, median and mean error in the raw unit and, for a finite group, accuracy of the nearest element.
-
-    true and found are elements g, (n,) each.
-    """
-    error = raw_error(true, found, group)
-    unit = unit_name(group.unit)
-    scalars = {
-        f"{prefix}r2": r_squared(true, found, group.domain),
-        f"{prefix}median_error_{unit}": float(np.median(error.cpu().numpy())),
-        f"{prefix}mean_error_{unit}": float(error.mean()),
-    }
-    if group.elements is not None:
-        elements = torch.tensor(group.elements, device=found.device)
-        hits = group.domain.nearest(found, elements) == group.domain.nearest(true, elements)
-        scalars[f"{prefix}accuracy"] = float(hits.float().mean())
-    return scalars
-
-
-def difference_errors(g: Tensor, found: Tensor, group: Group, generator: torch.Generator) -> dict[str, float]:
-    """Errors of found_b - found_a as a measure of b - a, one random b for every image and a: (n,), (n,N)."""
+def difference_errors(g: Tensor, found: Tensor, group: Group, generator: torch.Generator) -> Tensor:
+    """Raw errors of found_b - found_a as a measure of b - a, one random b for every image and a: (n,N) each."""
     n, images = found.shape
     other = (torch.arange(n).unsqueeze(1) + torch.randint(1, n, (n, images), generator=generator)).remainder(n)
     other = other.to(found.device)
-    low, high = group.span
     if group.cyclic:
-        wanted = g[other] - g.unsqueeze(1)
-        error = group.domain.distance(found.gather(0, other) - found, wanted) * abs(high - low)
-    else:
-        raw, raw_found = group.parameter(g), group.parameter(found)
-        error = ((raw_found.gather(0, other) - raw_found) - (raw[other] - raw.unsqueeze(1))).abs()
-    unit = unit_name(group.unit)
-    return {
-        f"median_difference_error_{unit}": float(np.median(error.cpu().numpy())),
-        f"mean_difference_error_{unit}": float(error.mean()),
-    }
+        low, high = group.span
+        wanted = g.gather(0, other) - g
+        return group.domain.distance(found.gather(0, other) - found, wanted) * abs(high - low)
+    raw, raw_found = group.parameter(g), group.parameter(found)
+    return ((raw_found.gather(0, other) - raw_found) - (raw.gather(0, other) - raw)).abs()
 
 
 def calibration(error: Tensor, spread: Tensor) -> dict[str, float]:
@@ -193,144 +187,91 @@ def rank_correlation(a: Tensor, b: Tensor) -> float:
     return float((x * y).sum()) / size if size > 0 else 0.0
 
 
-def linear_probe(z: Tensor, g: Tensor, z_test: Tensor, cyclic: Topology) -> Tensor:
-    """g by ridge regression from standardised features, of (cos, sin) 2 pi g on the circle: (N,D), (N,), (n,D) -> (n,).
-
-    The penalty is chosen by leave-one-out error.
-    """
-    from sklearn.linear_model import RidgeCV
-
-    domain = as_domain(cyclic)
-    x, x_test = (part.double().cpu().numpy() for part in standardise(z, z_test))
-    model = RidgeCV(alphas=np.logspace(-2, 4, 7)).fit(x, domain.coordinates(g.double()).cpu().numpy())
-    predicted = torch.from_numpy(model.predict(x_test).reshape(len(x_test), -1))
-    return domain.from_coordinates(predicted).float()
+Numbers = tuple[dict[str, float], dict[str, Array], dict[str, tuple[float, float]]]
+"""Scalars, arrays and intervals."""
 
 
-def draw_recovery(result: Result) -> Figure:
-    """Recovered against true element: every column the density of one element's images; both kinds of corners."""
-    variants = [s for s in ("", "_circle", "_zero") if f"recovered{s}" in result.arrays]
-    if not variants:
-        raise DuetError("these features have no columns to recover from; draw_probe shows the linear probe")
-    error = "median_difference_error_{}" if result.provenance["relative"] else "median_error_{}"
-    titles = [_corners(result, suffix) if len(variants) > 1 else "" for suffix in variants]
-    return _scatter(result, [(f"recovered{s}", f"{error}{s}", t) for s, t in zip(variants, titles, strict=True)])
-
-
-def draw_probe(result: Result) -> Figure:
-    """The linear probe's element against the true one: from all features and, where they are apart, from content."""
-    panels = [("probe", "probe_median_error_{}", "linear probe, all features")]
-    if "content_probe" in result.arrays:
-        panels.append(("content_probe", "content_probe_median_error_{}", "linear probe, content alone"))
-    return _scatter(result, panels)
-
-
-def draw_marginals(result: Result) -> Figure:
-    """P(g|x) of a few test images of the recovery, each with its true element."""
-    from .. import figure as draw
-
-    if "shown_marginal" not in result.arrays:
-        raise DuetError("these features have no columns, so there is no P(g|x) to draw")
-    marginals, truth, facts = result.arrays["shown_marginal"], result.arrays["shown_g"], result.provenance
-    figure = draw.new_figure(1.75 * len(truth) + 0.5, 2.3)
-    axes = figure.subplots(1, len(truth), sharey=True, squeeze=False)[0]
-    for axis, masses, g in zip(axes, marginals, truth, strict=True):
-        value = float(draw.raw(g, facts))
-        draw.draw_bars(axis, masses, facts)
-        axis.axvline(value, color=draw.ORANGE, lw=2.5)
-        axis.set_title(f"true: {in_unit(value, facts['unit'], digits=0)}", fontsize=draw.FONT)
-        draw.element_axis(axis.xaxis, facts, ticks=3)
-    axes[0].set_ylabel("$P(g\\,|\\,x)$")
-    figure.supxlabel(draw.element_label(facts), fontsize=draw.FONT + 1)
-    return figure
-
-
-def _scatter(result: Result, panels: Sequence[tuple[str, str, str]]) -> Figure:
-    from .. import figure as draw
-
-    facts = result.provenance
-    figure = draw.new_figure(3.4 * len(panels) + 0.9, 3.6)
-    axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
-    unit = unit_name(facts["unit"])
-    columns = draw.edges(draw.raw(result.arrays["g"], facts))
-    rows = draw.raw(np.linspace(0, 1, 73), facts)
-    shade = None
-    for axis, (key, error, title) in zip(axes, panels, strict=True):
-        found = draw.raw(result.arrays[key], facts)
-        density = np.stack([np.histogram(images, np.sort(rows))[0] / len(images) for images in found], 1)
-        shade = axis.pcolormesh(columns, np.sort(rows), density, cmap="Blues", vmin=0, rasterized=True)
-        axis.plot(rows[[0, -1]], rows[[0, -1]], color=draw.ORANGE, lw=1.2, ls="--")
-        wrong = in_unit(result.scalars[error.format(unit)], facts["unit"])
-        axis.set_title(f"{title}\nmedian error {wrong}".strip(), fontsize=draw.FONT)
-        axis.set_aspect("equal")
-        axis.set_xlabel(f"true {draw.element_label(facts)}")
-        axis.set_xlim(min(columns), max(columns))
-        draw.element_axis(axis.xaxis, facts)
-        draw.element_axis(axis.yaxis, facts)
-    axes[0].set_ylabel(f"recovered {draw.element_label(facts)}")
-    figure.colorbar(shade, ax=list(axes), shrink=0.8, label="share of the column's images")  # type: ignore[arg-type]
-    return figure
-
-
-def _corners(result: Result, suffix: str) -> str:
-    return CORNERS.get(suffix.removeprefix("_") or str(result.provenance.get("corners")), "")
-
-
-def _read_out(context: Context, sweep: Sweep) -> tuple[dict[str, float], dict[str, Array]]:
+def _read_out(context: Context, orbit: Orbit) -> Numbers:
     """DUET's own reading, without any head; nothing where the features have no columns for the group, or too few."""
-    axis, group = axis_of(context.subject, sweep.group), sweep.group
+    axis, group = axis_of(context.subject, orbit.group), orbit.group
     if axis is None or not axis.readable:
-        return {}, {}
-    n, images, dim = sweep.z.shape
-    layout = context.subject.layout
-    estimate = recover(sweep.z.reshape(n * images, dim), layout, axis)
-    truth, found = sweep.g.repeat_interleave(images), estimate.g.float()
-    scalars = difference_errors(sweep.g, found.reshape(n, images), group, context.generator("differences"))
-    if context.subject.relative:
-        # No common origin: only differences have meaning, and what is kept is the difference to the untouched image.
-        origin = recover(sweep.base, layout, axis).g.float().repeat(n)
-        found = group.domain.wrap(found - origin + group.identity)
-    else:
-        scalars |= errors(truth, found, group)
-        scalars |= calibration(group.domain.distance(found, truth), estimate.spread)
-    shown = torch.linspace(0, n - 1, min(SHOWN, n)).round().long()
-    # Image k at the k-th of a few elements, evenly apart.
-    few = sweep.z[shown, torch.arange(len(shown)) % images]
-    return scalars, {
-        "recovered": found.reshape(n, images).cpu().numpy(),
-        "spread": estimate.spread.reshape(n, images).float().cpu().numpy(),
-        "shown_g": sweep.g[shown].cpu().numpy(),
-        "shown_marginal": layout.group_logits(few, axis).softmax(1).cpu().numpy(),
+        return {}, {}, {}
+    n, images, dim = orbit.z.shape
+    layout, unit, draw = context.subject.layout, unit_name(group.unit), context.bootstrap(images)
+    estimate = recover(orbit.z.reshape(n * images, dim), layout, axis)
+    found = estimate.g.float().reshape(n, images)
+    apart = difference_errors(orbit.g, found, group, context.generator("differences"))
+    scalars = {
+        f"median_difference_error_{unit}": float(np.median(apart.cpu().numpy())),
+        f"mean_difference_error_{unit}": float(apart.mean()),
     }
+    intervals: dict[str, tuple[float, float]] = {f"median_difference_error_{unit}": draw.median(apart.T)}
+    if context.subject.relative:
+        # No common origin: only differences have meaning, and what is kept is the difference to where an image starts.
+        rows = torch.arange(images, device=found.device)
+        found = group.domain.wrap(found - found[orbit.start, rows] + orbit.g[orbit.start, rows])
+    else:
+        scalars |= errors(orbit.g.flatten(), found.flatten(), group)
+        intervals |= _intervals(orbit.g, found, group, draw)
+        scalars |= calibration(group.domain.distance(found, orbit.g).flatten(), estimate.spread)
+    shown = torch.linspace(0, n - 1, min(SHOWN, n)).round().long()
+    few = torch.arange(len(shown)) % images  # image k at the k-th of a few elements, evenly apart
+    marginal = layout.group_logits(orbit.z[shown, few], axis).softmax(1)
+    arrays = {
+        "recovered": found.cpu().numpy(),
+        "spread": estimate.spread.reshape(n, images).float().cpu().numpy(),
+        "shown_g": orbit.g[shown, few].cpu().numpy(),
+        "shown_marginal": marginal.cpu().numpy(),
+    }
+    return scalars, arrays, intervals
 
 
-def _probe(context: Context, sweep: Sweep) -> tuple[dict[str, float], dict[str, Array]]:
-    """The linear probe from all features and, to see what leaks, from the content alone."""
-    group, layout = sweep.group, context.subject.layout
-    generator = context.generator("probe")
-    images = context.probe_images
-    rows = torch.arange(context.sizes.probe) % len(images)
-    g = group.sample(len(rows), generator)
-    parts = list(zip(torch.split(rows, 512), torch.split(g, 512), strict=True))
-    label = f"{group.name} of training images"
-    z = torch.cat([context.at(images[i], h, group) for i, h in context.track(parts, len(parts), label)])
-    n, count, dim = sweep.z.shape
-    test, truth = sweep.z.reshape(n * count, dim), sweep.g.cpu().repeat_interleave(count)
-    found = linear_probe(z, g, test, group.domain)
-    scalars = errors(truth, found, group, "probe_")
-    arrays = {"probe": found.reshape(n, count).numpy()}
-    if layout.axes:
-        from_content = linear_probe(layout.content(z), g, layout.content(test), group.domain)
-        scalars |= errors(truth, from_content, group, "content_probe_")
-        arrays["content_probe"] = from_content.reshape(n, count).numpy()
-    return scalars, arrays
+def _probe(context: Context, orbit: Orbit, seeds: int) -> Numbers:
+    """The linear probe from all features, from shuffled elements and, to see what leaks, from the content alone."""
+    group = orbit.group
+    true, draw = orbit.g.cpu(), context.bootstrap(orbit.g.shape[1])
+    found = probe_orbit(context, orbit, seeds)
+    scalars, intervals = _over_seeds(true, found, group, "probe_", draw)
+    arrays = {"probe": found[0].numpy()}
+    if seeds > 1:
+        shuffled = _over_seeds(true, probe_shuffled(context, orbit), group, "shuffled_probe_", draw)[0]
+        scalars |= {key: value for key, value in shuffled.items() if not key.endswith("r2")}
+    if context.subject.layout.axes:
+        content = probe_orbit(context, orbit, seeds, content=True)
+        scalars |= _over_seeds(true, content, group, "content_probe_", draw)[0]
+        arrays["content_probe"] = content[0].numpy()
+    return scalars, arrays, intervals
 
 
-def _without_looking(sweep: Sweep) -> dict[str, float]:
+def _over_seeds(
+    true: Tensor, found: Tensor, group: Group, prefix: str, draw: Bootstrap
+) -> tuple[dict[str, float], dict[str, tuple[float, float]]]:
+    """Mean and deviation of the errors over the draws (seeds,n,N) of what a probe was trained on."""
+    each = [errors(true.flatten(), own.flatten(), group, prefix) for own in found]
+    scalars = {key: float(np.mean([own[key] for own in each])) for key in each[0]}
+    if len(each) > 1:
+        main = f"{prefix}median_error_{unit_name(group.unit)}" if group.elements is None else f"{prefix}accuracy"
+        scalars[f"{main}_deviation"] = float(np.std([own[main] for own in each], ddof=1))
+    return scalars, _intervals(true, found, group, draw, prefix)
+
+
+def _intervals(
+    true: Tensor, found: Tensor, group: Group, draw: Bootstrap, prefix: str = ""
+) -> dict[str, tuple[float, float]]:
+    """Of the median error and, if finite, the accuracy: true (n,N), found (n,N) or (seeds,n,N)."""
+    every = found.reshape(-1, found.shape[-1])  # (m, N)
+    true = true.repeat(len(every) // len(true), 1)
+    intervals = {f"{prefix}median_error_{unit_name(group.unit)}": draw.median(raw_error(true, every, group).T)}
+    if group.elements is not None:
+        intervals[f"{prefix}accuracy"] = draw.mean(hits(true, every, group).T)
+    return dict(intervals)
+
+
+def _without_looking(orbit: Orbit) -> dict[str, float]:
     """The errors of the best answer that ignores the image: on the circle any element, on the interval the median."""
-    group = sweep.group
-    constant = torch.full_like(sweep.g, group.identity) if group.cyclic else sweep.g.median().expand(len(sweep.g))
-    found = errors(sweep.g, constant, group, "constant_")
+    group, true = orbit.group, orbit.g.flatten()
+    best = torch.full_like(true, group.identity) if group.cyclic else true.median().expand(len(true))
+    found = errors(true, best, group, "constant_")
     return {key: value for key, value in found.items() if not key.endswith("r2")}  # 0 or less by definition
 
 

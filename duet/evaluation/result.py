@@ -26,13 +26,27 @@ Array = NDArray[Any]
 
 
 @dataclass(frozen=True)
+class Scores:
+    """What a rival reached: `scalars` by name, and the 95 % intervals of some of them."""
+
+    scalars: dict[str, float] = field(default_factory=dict)
+    intervals: dict[str, tuple[float, float]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Result:
-    """`scalars` and `arrays` (tensors too) by name; `provenance` says in plain values what was measured on what."""
+    """`scalars` and `arrays` (tensors too) by name; `provenance` says in plain values what was measured on what.
+
+    `intervals` hold 95 % of what other draws of the images would have given, for the scalars that matter; `rivals` the
+    same scalars of who has learned nothing, by name.
+    """
 
     name: str
     scalars: dict[str, float] = field(default_factory=dict)
     arrays: dict[str, Any] = field(default_factory=dict)
     provenance: dict[str, Any] = field(default_factory=dict)
+    intervals: dict[str, tuple[float, float]] = field(default_factory=dict)
+    rivals: dict[str, Scores] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[A-Za-z0-9_-]+", self.name):
@@ -58,7 +72,12 @@ class Result:
             "format": FORMAT,
             "name": self.name,
             # JSON knows no NaN: what could not be measured is null.
-            "scalars": {k: float(v) if math.isfinite(v) else None for k, v in self.scalars.items()},
+            "scalars": _plain_scalars(self.scalars),
+            "intervals": _plain_intervals(self.intervals),
+            "rivals": {
+                name: {"scalars": _plain_scalars(own.scalars), "intervals": _plain_intervals(own.intervals)}
+                for name, own in self.rivals.items()
+            },
             "arrays": {k: list(np.shape(v)) for k, v in self.arrays.items()},
             "arrays_sha256": hashlib.sha256(buffer.getvalue()).hexdigest(),
             "provenance": self.provenance,
@@ -90,10 +109,25 @@ class Result:
         except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
             raise DuetError(f"cannot read the arrays {path.with_suffix('.npz')}: {first_line(error)}") from None
         try:
-            scalars = {str(k): math.nan if v is None else float(v) for k, v in plain["scalars"].items()}
-            return Result(str(plain["name"]), scalars, arrays, dict(plain["provenance"]))
+            own = _scores(plain)
+            rivals = {str(name): _scores(scores) for name, scores in plain.get("rivals", {}).items()}
+            return Result(str(plain["name"]), own.scalars, arrays, dict(plain["provenance"]), own.intervals, rivals)
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise DuetError(f"{path} does not hold a whole result: {first_line(error)}") from None
+
+
+def _plain_scalars(scalars: dict[str, float]) -> dict[str, float | None]:
+    return {key: float(value) if math.isfinite(value) else None for key, value in scalars.items()}
+
+
+def _plain_intervals(intervals: dict[str, tuple[float, float]]) -> dict[str, list[float]]:
+    return {key: [float(end) for end in ends] for key, ends in intervals.items() if all(map(math.isfinite, ends))}
+
+
+def _scores(plain: dict[str, Any]) -> Scores:
+    scalars = {str(key): math.nan if value is None else float(value) for key, value in plain["scalars"].items()}
+    intervals = {str(key): (float(low), float(high)) for key, (low, high) in plain.get("intervals", {}).items()}
+    return Scores(scalars, intervals)
 
 
 def difference(first: Result, second: Result) -> Result:

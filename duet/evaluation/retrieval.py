@@ -9,11 +9,11 @@ import torch
 from torch import Tensor
 
 from ..device import widest
-from ..representation import ACTIONS, Action
+from ..representation import ACTIONS, Action, FittedAction, Prescribed, Spectrum
 from ..unit import unit_name
-from .context import Context, Sweep
+from .context import Context, Orbit
 from .element import raw_error
-from .evaluation import Evaluation, Measure, register_evaluation
+from .evaluation import Claim, Evaluation, Measure, register_evaluation
 from .result import Array, Result
 from .wording import percent
 
@@ -41,49 +41,46 @@ class Retrieval(Evaluation):
     title = "Retrieval"
     question = "Do moved features find the image that was truly moved?"
     shown = ("hit1_*", "chance_hit1", "mrr_*", "chance_mrr", "parameter_error_*", "chance_parameter_error_*")
-    words = {**{action.name: action.title for action in ACTIONS}, **SCORES, "chance": "by chance", "degrees": "degrees"}
+    words = {
+        **{action.name: action.title for action in ACTIONS},
+        **SCORES,
+        **{"chance": "by chance", "degrees": "degrees", "other_classes": "fitted on other classes"},
+    }
     captions = {
         "retrieval": "How often the right copy is found first, among the first five, and its mean reciprocal rank.",
     }
 
     def measure(self, context: Context) -> Result:
-        """Queries from one copy of an image to another."""
-        group, subject = context.group, context.subject
-        sweep = _copies(context.sweep(group), context.sizes.copies)
-        count, images, _ = sweep.z.shape
-        generator = context.generator("retrieval")
-        queries = context.sizes.queries
-        source = torch.randint(count, (images, queries), generator=generator)
-        # Never to where it is already: doing nothing is not a skill.
-        goal = (source + torch.randint(1, count, (images, queries), generator=generator)).remainder(count)
-        source, goal = source.to(sweep.z.device), goal.to(sweep.z.device)
-        error = raw_error(sweep.g.unsqueeze(1), sweep.g.unsqueeze(0), group)  # (K, K)
-        unit = unit_name(group.unit)
-        wide = count > 5  # five of five would always be a hit
+        """Queries from one copy of an image to another; the copies stand at even steps from a random element."""
+        orbit = _copies(context.orbit(), context.sizes.copies)
+        count, images, _ = orbit.z.shape
+        source, goal = draw_queries(count, images, context.sizes.queries, context.generator("retrieval"))
+        source, goal = source.to(orbit.z.device), goal.to(orbit.z.device)
+        unit = unit_name(context.group.unit)
+        draw = context.bootstrap(images)
         scalars: dict[str, float] = {}
+        intervals: dict[str, tuple[float, float]] = {}
         arrays: dict[str, Array] = {}
         for kind, action in context.actions.items():
-            scores = score(distances(sweep, source, goal, action), goal.flatten())
-            scalars[f"hit1_{kind}"] = float(scores.hit1.mean())
-            if wide:
-                scalars[f"hit5_{kind}"] = float(scores.hit5.mean())
-            scalars[f"mrr_{kind}"] = float(scores.reciprocal.mean())
-            missed = (scores.nearest * error[goal.flatten()]).sum(1)
-            scalars[f"parameter_error_{unit}_{kind}"] = float(missed.mean())
-            arrays[f"parameter_error_{kind}"] = missed.float().cpu().numpy()
-        blind = score(torch.zeros(goal.numel(), count, device=goal.device), goal.flatten())
-        scalars["chance_hit1"] = float(blind.hit1.mean())
-        if wide:
-            scalars["chance_hit5"] = float(blind.hit5.mean())
-        scalars["chance_mrr"] = float(blind.reciprocal.mean())
-        scalars[f"chance_parameter_error_{unit}"] = float(error[goal.flatten()].mean())
-        facts = {"copies": count, "queries": goal.numel(), "relative": subject.relative}
-        return Result("retrieval", scalars, arrays, facts)
+            found = answers(orbit, source, goal, action)
+            for name, values in found.named(count, unit).items():
+                scalars[f"{name}_{kind}"] = float(values.mean())
+                intervals[f"{name}_{kind}"] = draw.mean(values)
+            arrays[f"parameter_error_{kind}"] = found.error.flatten().float().numpy()
+        blind = answers(orbit, source, goal, None)
+        scalars |= {f"chance_{name}": float(values.mean()) for name, values in blind.named(count, unit).items()}
+        scalars |= _foreign_hits(context, orbit, source, goal)
+        facts = {"copies": count, "queries": goal.numel(), "relative": context.subject.relative}
+        return Result("retrieval", scalars, arrays, facts, intervals)
 
     def summary(self, result: Result) -> dict[str, str]:
         """The first hit of every action, and by chance."""
         copies = result.provenance["copies"]
-        rows = {f"hit1_{a.name}": f"Hit@1 of {copies}, {a.title}" for a in ACTIONS} | {"chance_hit1": "  by chance"}
+        rows = {f"hit1_{a.name}": f"Hit@1 of {copies}, {a.title}" for a in ACTIONS}
+        rows |= {
+            "hit1_fitted_other_classes": "  the fitted action, fitted on other classes",
+            "chance_hit1": "  by chance",
+        }
         return {key: text for key, text in rows.items() if key in result.scalars}
 
     def measures(self, result: Result) -> list[Measure]:
@@ -91,6 +88,10 @@ class Retrieval(Evaluation):
         value, copies = result.scalars["hit1_fitted"], int(result.provenance["copies"])
         beside = f"chance: {percent(result.scalars['chance_hit1'])}"
         return [Measure(f"Hit@1 of {copies}, fitted", percent(value), value, beside, True, result.provenance["group"])]
+
+    def claim(self, result: Result) -> Claim | None:
+        """The fitted action finds the right copy."""
+        return Claim(f"hit1_{FittedAction.name}", True, result.scalars["chance_hit1"])
 
     def figures(self, result: Result) -> dict[str, Figure]:
         """Bars of the scores."""
@@ -101,21 +102,58 @@ class Retrieval(Evaluation):
         s, copies = result.scalars, int(result.provenance["copies"])
         text = f"Among {copies} transformed copies of an image, features moved by the fitted action lie nearest to"
         text += f" the right one in {percent(s['hit1_fitted'])} of the cases"
-        if "hit1_prescribed" in s:
-            text += f", moved by the paper's T_g in {percent(s['hit1_prescribed'])}"
+        for action in (Spectrum, Prescribed):
+            if f"hit1_{action.name}" in s:
+                text += f", moved by {action.title} in {percent(s[f'hit1_{action.name}'])}"
         return f"{text}; chance is {percent(s['chance_hit1'])}."
 
 
-def distances(sweep: Sweep, source: Tensor, goal: Tensor, action: Action) -> Tensor:
+class Answers(NamedTuple):
+    """Of every query (N,q), on the CPU: hits, reciprocal rank, and how far the nearest copy is from the right one."""
+
+    hit1: Tensor
+    hit5: Tensor
+    reciprocal: Tensor
+    error: Tensor
+
+    def named(self, copies: int, unit: str) -> dict[str, Tensor]:
+        """By the names of their scalars."""
+        found = {"hit1": self.hit1, "hit5": self.hit5, "mrr": self.reciprocal, f"parameter_error_{unit}": self.error}
+        return found if copies > 5 else {key: value for key, value in found.items() if key != "hit5"}  # a hit always
+
+
+def draw_queries(copies: int, images: int, queries: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    """Places of the copies to start from and to go to, never the same: doing nothing is not a skill: (N,q), (N,q)."""
+    source = torch.randint(copies, (images, queries), generator=generator)
+    goal = (source + torch.randint(1, copies, (images, queries), generator=generator)).remainder(copies)
+    return source, goal
+
+
+def answers(orbit: Orbit, source: Tensor, goal: Tensor, action: Action | None) -> Answers:
+    """What an action finds; without one, what is found by somebody for whom all copies are alike."""
+    count = len(orbit.g)
+    if action is None:
+        distance = torch.zeros(goal.numel(), count, device=goal.device)
+    else:
+        distance = distances(orbit, source, goal, action)
+    found = score(distance, goal.flatten())
+    rows = torch.arange(len(goal), device=goal.device).unsqueeze(1).expand_as(goal).flatten()
+    right = orbit.g[goal.flatten(), rows]
+    off = raw_error(right.unsqueeze(1), orbit.g[:, rows].T, orbit.group)  # (N q, K)
+    missed = (found.nearest * off).sum(1)
+    return Answers(*(v.reshape(goal.shape).cpu().double() for v in (found.hit1, found.hit5, found.reciprocal, missed)))
+
+
+def distances(orbit: Orbit, source: Tensor, goal: Tensor, action: Action) -> Tensor:
     """|T_(g -> g') f(tau_g x) - f(tau_k x)| for all copies k: source and goal (N,q), places in g -> (N q, K)."""
     images, queries = source.shape
     rows = torch.arange(images, device=source.device).unsqueeze(1).expand_as(source)
-    start, end = sweep.g[source].flatten(), sweep.g[goal].flatten()
-    query = action.carry(sweep.z[source, rows].flatten(0, 1), start, end)
+    start, end = orbit.g[source, rows].flatten(), orbit.g[goal, rows].flatten()
+    query = action.carry(orbit.z[source, rows].flatten(0, 1), start, end)
     # Differences, not products: equal copies must lie at equal distances.
     found = torch.cdist(
         query.reshape(images, queries, -1),
-        sweep.z.transpose(0, 1).contiguous(),
+        orbit.z.transpose(0, 1).contiguous(),
         compute_mode="donot_use_mm_for_euclid_dist",
     )
     return found.flatten(0, 1)
@@ -170,10 +208,21 @@ def _within(k: int, nearer: Tensor, equal: Tensor) -> Tensor:
     return ((k - nearer).to(widest(nearer)) / equal).clamp(0, 1)
 
 
-def _copies(sweep: Sweep, count: int) -> Sweep:
-    """`count` of the sweep's elements, evenly apart; all of them when there are no more."""
-    n = len(sweep.g)
+def _copies(orbit: Orbit, count: int) -> Orbit:
+    """`count` of the orbit's elements, evenly apart; all of them when there are no more."""
+    n = len(orbit.g)
     if n <= count:
-        return sweep
-    places = sweep.group.domain.spread_out(n, count)
-    return Sweep(sweep.group, sweep.g[places], sweep.z[places], sweep.base)
+        return orbit
+    places = orbit.group.domain.spread_out(n, count).to(orbit.z.device)
+    return Orbit(orbit.group, orbit.g[places], orbit.z[places], orbit.start.remainder(count))
+
+
+def _foreign_hits(context: Context, orbit: Orbit, source: Tensor, goal: Tensor) -> dict[str, float]:
+    """The first hits on images of classes that an action was not fitted on."""
+    hits: dict[str, list[Tensor]] = {}
+    for images, actions in context.foreign_actions:
+        own = images.to(orbit.z.device)
+        for kind, action in actions.items():
+            if kind != Prescribed.name:  # it is not fitted
+                hits.setdefault(kind, []).append(answers(orbit.of(own), source[own], goal[own], action).hit1)
+    return {f"hit1_{kind}_other_classes": float(torch.cat(found).mean()) for kind, found in hits.items()}

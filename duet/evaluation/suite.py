@@ -21,8 +21,10 @@ from ..model.hub import shipped_models
 from ..progress import Bars
 from .context import SIZES, Context, Sizes
 from .evaluation import EVALUATIONS, Evaluation, Inapplicable, evaluation_of
-from .result import Result
+from .result import Result, Scores
+from .rival import RIVALS, rivals_of
 from .subject import load_subject
+from .verdict import judge
 
 
 def open_context(
@@ -103,8 +105,12 @@ def evaluate(
     out: str | os.PathLike[str] | None = None,
     device: str | torch.device = "auto",
     progress: bool = True,
+    rivals: bool | str | os.PathLike[str] = True,
 ) -> dict[str, Result]:
     """The results of all evaluations, or of `only` some, by name; those of a run are written to RUN/results.
+
+    Beside each stands what rivals reach that have learned nothing (`Result.rivals`), unless `rivals` is False. Their
+    own results are kept in `rivals` of the same folder, or in the folder that `rivals` names.
 
     Results of other images than the run's own go to a folder inside, named after them. What the folder holds already is
     kept if it was measured on the same weights, images and sizes, unless `force`.
@@ -118,25 +124,67 @@ def evaluate(
         out = results_folder(run, context)  # None: a shipped model and a Hub id have no folder of the user's
     folder = None if out is None else Path(out)
     jobs = _jobs(context, names)
+    others = _Rivals(context, folder, rivals)
     results: dict[str, Result] = {}
-    with Bars(len(jobs), "evaluations", show=progress) as bars:
+    with Bars(sum(1 + others.count * job.rivals for job, _ in jobs.values()), "evaluations", show=progress) as bars:
         for name, (evaluation, own) in jobs.items():
-            bars.begin(name)
-            found = None if force or folder is None or not evaluation.lasting else _kept(folder / f"{name}.json", own)
-            if found is None:
-                try:
-                    found = _measure(name, evaluation, replace(own, track=bars.track))
-                except Inapplicable as reason:
-                    bars.say(f"{name} is left out: {reason}")
-                    continue
-                finally:
-                    bars.end()
-                if folder is not None:
-                    found.save(folder)
-            else:
-                bars.end()
+            try:
+                found, kept = _find(name, evaluation, own, folder, force, bars, name)
+            except Inapplicable as reason:
+                bars.say(f"{name} is left out: {reason}")
+                bars.end(others.count * evaluation.rivals)
+                continue
+            beside = others.scores(name, evaluation, own.group, force, bars) if evaluation.rivals else {}
+            if beside and beside != found.rivals:
+                found, kept = replace(found, rivals=beside), False
+            if folder is not None and not kept:
+                found.save(folder)
             results[name] = found
     return results
+
+
+class _Rivals:
+    """The rivals of a subject, each with a context of its own: what is computed for one evaluation serves the next."""
+
+    def __init__(self, context: Context, folder: Path | None, wanted: bool | str | os.PathLike[str]) -> None:
+        found = {} if wanted is False else rivals_of(context.subject, context.test.shape, context.seed)
+        self._contexts = {
+            name: replace(context, subject=subject, groups=(), run=None, _cache={}) for name, subject in found.items()
+        }
+        default = None if folder is None else folder / "rivals"
+        self._folder = default if isinstance(wanted, bool) else Path(wanted)
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return len(self._contexts)
+
+    def scores(self, name: str, evaluation: Evaluation, group: Group, force: bool, bars: Bars) -> dict[str, Scores]:
+        """What each of them reaches; who cannot be measured is left out."""
+        found = {}
+        for rival, context in self._contexts.items():
+            folder = None if self._folder is None else self._folder / rival
+            with contextlib.suppress(Inapplicable):
+                own = context.with_group(group)
+                result, kept = _find(name, evaluation, own, folder, force, bars, f"{name} of {RIVALS[rival]}")
+                if folder is not None and not kept:
+                    result.save(folder)
+                found[rival] = Scores(result.scalars, result.intervals)
+        return found
+
+
+def _find(
+    name: str, evaluation: Evaluation, context: Context, folder: Path | None, force: bool, bars: Bars, label: str
+) -> tuple[Result, bool]:
+    """The result on disk, or a new one; and whether it is the one on disk."""
+    bars.begin(label)
+    try:
+        found = None if force or folder is None or not evaluation.lasting else _kept(folder / f"{name}.json", context)
+        if found is not None:
+            return found, True
+        return _measure(name, evaluation, replace(context, track=bars.track)), False
+    finally:
+        bars.end()
 
 
 def find_evaluations(only: Sequence[str] | str | None) -> list[str]:
@@ -164,12 +212,22 @@ def flatten(results: Mapping[str, Result]) -> dict[str, float]:
 
 
 def table(results: Mapping[str, Result]) -> str:
-    """The headline numbers as text, a line each."""
+    """The headline numbers as text, a line each: value, 95 % interval, and what the rivals reach."""
     lines = []
     for name, result in results.items():
         keys = headlines(name, result)
-        width = max(map(len, keys), default=0)
-        lines += [name, *(f"  {key:<{max(44, width)}}  {_number(result.scalars[key])}" for key in keys)]
+        verdict = judge(result)
+        rows = [["", "", "95 % interval", *result.rivals]] if result.intervals or result.rivals else []
+        for key in keys:
+            ends = result.intervals.get(key)
+            interval = "" if ends is None else f"{_number(ends[0])} to {_number(ends[1])}"
+            beside = [_number(own.scalars[key]) if key in own.scalars else "-" for own in result.rivals.values()]
+            rows.append([key, _number(result.scalars[key]), interval, *beside])
+        lines.append(name if verdict is None else f"{name}: {verdict.level.value}")
+        widths = [max(map(len, column)) for column in zip(*rows, strict=False)]
+        for first, *others in rows:
+            cells = [f"{cell:>{width}}" for cell, width in zip(others, widths[1:], strict=False)]
+            lines.append("  ".join(["", f"{first:<{max(44, widths[0])}}", *cells]).rstrip())
         if "advice" in result.provenance:
             lines.append(f"  {result.provenance['advice']}")
     return "\n".join(lines)

@@ -20,6 +20,7 @@ class Transfer(Evaluation):
 
     name = "transfer"
     order = 80
+    rivals = False
     title = "Transfer"
     question = "How good are the features on other sets of images?"
     per_group = False

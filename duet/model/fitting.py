@@ -1,16 +1,20 @@
-"""Fitting an action to an encoder: T learned from pairs of transformed images, without labels."""
+"""Fitting actions to an encoder: T learned from transformed images, without labels."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from ..device import widest
+from ..domain import Circle
+from ..error import DuetError
 from ..groups import Group
 from ..pixels import as_float
-from ..representation import FittedAction
+from ..progress import Track, without_bar
+from ..representation import FittedAction, Spectrum
 
 Features = Callable[[Tensor], Tensor]
 UNTOUCHED = 0.25
@@ -41,3 +45,55 @@ def transformed_pairs(
         a = torch.where(torch.rand(len(rows), generator=generator) < UNTOUCHED, group.identity, a)
         # No nuisance: two crops of one image at different places would not be images of each other.
         yield features(group.apply(chosen, a)), features(group.apply(chosen, b)), (b - a).to(images.device)
+
+
+class OrbitViews(NamedTuple):
+    """Features z (N, V, D) of V views of each of N images, at random elements g (N, V)."""
+
+    z: Tensor
+    g: Tensor
+
+
+def orbit_views(
+    features: Features,
+    images: Tensor,
+    group: Group,
+    views: int = 4,
+    seed: int = 0,
+    batch: int = 512,
+    track: Track[Any] = without_bar,
+) -> OrbitViews:
+    """V views of every image (N,C,H,W), each at an element of its own, none of them untouched but by chance."""
+    generator = torch.Generator().manual_seed(seed)
+    g = group.sample(len(images) * views, generator).reshape(len(images), views)
+    parts = torch.split(torch.arange(len(images)), max(1, batch // views))
+    z = []
+    for rows in track(parts, len(parts), f"{group.name} of {len(images)} images"):
+        chosen = as_float(images[rows.to(images.device)]).repeat_interleave(views, 0)
+        found = features(group.apply(chosen, g[rows].flatten()))
+        z.append(found.reshape(len(rows), views, -1))
+    return OrbitViews(torch.cat(z), g.to(images.device))
+
+
+def has_spectrum(group: Group) -> bool:
+    """Whether the elements turn: the whole circle, or elements evenly around it."""
+    if not isinstance(group.domain, Circle):
+        return False
+    if group.elements is None:
+        return group.drawn_range() == (0.0, 1.0)
+    return 1 < len(group.elements) == len(group.domain.differences(group.elements))
+
+
+def spectrum_of(views: OrbitViews, group: Group) -> Spectrum:
+    """The spectrum of these views; refused where the group has none."""
+    if not has_spectrum(group):
+        raise DuetError(f"{group.title or group.name} is no group that turns, and so has no spectrum")
+    return Spectrum.fit(views.z, views.g, elements=group.elements)
+
+
+def action_of(views: OrbitViews, group: Group) -> FittedAction:
+    """The fitted action from every view of an image to its next, and from the last to the first."""
+    start, goal = (tensor.flatten(0, 1) for tensor in (views.z, views.z.roll(-1, 1)))
+    by = (views.g.roll(-1, 1) - views.g).flatten()
+    action = FittedAction.fit(start, goal, by, group.domain, elements=group.elements)
+    return action if widest(start) == torch.float64 else action.float().to(start.device)

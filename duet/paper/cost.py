@@ -31,6 +31,7 @@ class Cost(Evaluation):
     title = "Cost"
     question = "What does training cost beside SimCLR?"
     order = 90
+    rivals = False
     per_group = False
     on_request = True
     words = {"relative": "over SimCLR's", **{name: method.title for name, method in METHODS.items()}}

@@ -10,7 +10,7 @@ from .spectrum import Spectrum
 from .storage import RawScale
 from .target import Estimate, Gaussian, Target, VonMises, difference, target_from_dict
 
-ACTIONS: tuple[type[Action], ...] = (Prescribed, FittedAction)
+ACTIONS: tuple[type[Action], ...] = (Prescribed, FittedAction, Spectrum)
 """Every kind of action, in the order in which they are shown."""
 
 __all__ = [

@@ -14,6 +14,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
+from ..device import full_precision, widest
 from ..error import DuetError
 from .action import Action, per_sample
 from .target import Estimate
@@ -154,7 +155,7 @@ class Spectrum(nn.Module, Action):
     def act(self, z: Tensor, by: float | Tensor) -> Tensor:
         """T_by z = z + R (E_by - 1) P z, exactly a group; what is not steerable stays: (B, D), (B,) -> (B, D)."""
         amount = self._steps(per_sample(by, self.mean.new_empty(len(z), 0)))
-        with torch.autocast(z.device.type, enabled=False):
+        with full_precision(z):
             into, out = torch.view_as_complex(self.into), torch.view_as_complex(self.out)
             codes = (z.to(self.mean.dtype) - self.mean).to(into.dtype) @ into.T
             turned = codes * (_turn(amount, self.frequency) - 1).to(codes.dtype)
@@ -278,11 +279,12 @@ def _steering_rows(parts: list[tuple[Tensor, int, Tensor]], count: int) -> tuple
 def _best_turn(sums: Tensor, harmonic: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """Where Re sum_k S_k exp(-2 pi i k by) is largest, and how wide that peak is: (B, K), (K,) -> (B,), (B,)."""
     points = count or GRID
-    grid = torch.arange(points, device=sums.device, dtype=torch.float64) / points
+    wide = widest(sums)
+    grid = torch.arange(points, device=sums.device, dtype=wide) / points
     curve = 2 * (sums @ _turn(grid, -harmonic).to(sums.dtype).T).real  # a log likelihood: (B, points)
     best = grid[curve.argmax(1)]
     if count == 0:
-        angular = 2 * math.pi * harmonic.to(torch.float64)
+        angular = 2 * math.pi * harmonic.to(wide)
         for _ in range(NEWTON_STEPS):
             wave = sums * _turn(best, -harmonic).to(sums.dtype)
             slope, bend = (wave.imag * angular).sum(1), -(wave.real * angular.square()).sum(1)
@@ -297,7 +299,8 @@ def _best_turn(sums: Tensor, harmonic: Tensor, count: int) -> tuple[Tensor, Tens
 
 def _turn(by: Tensor, harmonic: Tensor) -> Tensor:
     """exp(2 pi i k by): (B,), (K,) -> complex (B, K)."""
-    angle = 2 * math.pi * by.to(torch.float64).unsqueeze(-1) * harmonic.to(torch.float64)
+    wide = widest(by)
+    angle = 2 * math.pi * by.to(wide).unsqueeze(-1) * harmonic.to(wide)
     return torch.complex(angle.cos(), angle.sin())
 
 

@@ -17,13 +17,14 @@ from ..file import whole_file
 from .action import Action
 from .fitted import FittedAction
 from .layout import Layout, layout_from_dict
+from .spectrum import Spectrum
 
 HEADER = "duet.representation"
 FORMAT = 2
 
 Actions: TypeAlias = Mapping[str, Mapping[str, Action]]
 """Actions by the name of their group and by their kind."""
-STORED: dict[str, type[FittedAction]] = {FittedAction.name: FittedAction}
+STORED: dict[str, type[FittedAction] | type[Spectrum]] = {FittedAction.name: FittedAction, Spectrum.name: Spectrum}
 """The kinds of actions that have tensors of their own, and so a place in files."""
 
 

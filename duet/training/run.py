@@ -23,7 +23,7 @@ from ..error import DuetError
 from ..file import sweep_partial, write_text
 from ..groups import Group, Stack
 from ..methods import METHODS, Method, register_method
-from ..model import Encoder, fit_action
+from ..model import Encoder, fit_action, has_spectrum, orbit_views, spectrum_of
 from ..networks import Backbone
 from ..networks.backbone import HANDED_IN
 from ..pixels import as_float
@@ -311,6 +311,9 @@ def _finish(
         for group in encoder.groups.values():
             action = fit_action(encoder.features, pixels, group, experiment.action_pairs, experiment.seed)
             encoder.add_action(group.name, action.float())  # fitted in double, kept as the features are
+            if has_spectrum(group):
+                views = orbit_views(encoder.features, pixels[: experiment.action_pairs // 4], group, 4, experiment.seed)
+                encoder.add_action(group.name, spectrum_of(views, group).float())
     return encoder
 
 

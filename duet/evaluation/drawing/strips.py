@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from ...figure import BLUE, LINES, ORANGE, VERMILION, Array, new_figure
+from ...figure import BLUE, GREEN, LINES, ORANGE, VERMILION, Array, new_figure
 from ...representation import ACTIONS
 from ...unit import in_unit
 from ..result import Result
@@ -17,7 +17,7 @@ GAP = 2  # pixels between images
 # A colour and a line style each, so that nothing rests on colour alone.
 STYLES = {"none": ("no action", "#999999", ":")} | {
     action.name: (action.name, colour, style)
-    for action, colour, style in zip(ACTIONS, (BLUE, VERMILION), (LINES[1], LINES[0]), strict=True)
+    for action, colour, style in zip(ACTIONS, (BLUE, VERMILION, GREEN), (LINES[1], LINES[0], LINES[2]), strict=True)
 }
 
 

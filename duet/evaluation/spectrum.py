@@ -1,0 +1,180 @@
+"""Which features turn with the image, how purely, and how well two views of one image tell their difference."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..groups import Group
+from ..representation import Spectrum
+from ..unit import in_unit, unit_name
+from .context import Context, Orbit
+from .evaluation import Claim, Evaluation, Measure, register_evaluation
+from .result import Array, Result
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@register_evaluation
+class Harmonics(Evaluation):
+    """Capacities of the harmonics, and the difference of two views of held-out images by their best match."""
+
+    name = "spectrum"
+    order = 35
+    title = "Spectrum"
+    question = "How many features ignore the transformation, and how many turn with it?"
+    shown = (
+        *("difference_accuracy", "median_difference_error_*", "constant_difference_*"),
+        *("invariant_dimensions", "equivariant_planes", "equivariant_dimensions"),
+    )
+    words = {"other_classes": "fitted on other classes", "constant": "ignoring the images", "degrees": "degrees"}
+    captions = {
+        "purities": "How purely the components of each harmonic turn, on images they were not found on: 1 is exactly, "
+        "0 is chance. Harmonic 0 ignores the transformation; harmonic k turns k times as fast as the image.",
+    }
+
+    def measure(self, context: Context) -> Result:
+        """Components found on training images; differences of held-out ones from turned starts."""
+        group, spectrum, orbit = context.group, context.spectrum, context.orbit()
+        scalars = dimensions(spectrum)
+        intervals: dict[str, tuple[float, float]] = {}
+        found = difference_errors(spectrum, orbit)
+        name = _name(group)
+        draw = context.bootstrap(found.shape[1])
+        scalars[name] = _middle(found, group)
+        intervals[name] = draw.median(found.T) if group.elements is None else draw.mean(found.T)
+        foreign = [
+            difference_errors(action, orbit.of(images.to(orbit.z.device)))
+            for images, own in context.foreign_actions
+            for action in own.values()
+            if isinstance(action, Spectrum)
+        ]
+        if foreign:
+            scalars[f"{name}_other_classes"] = _middle(torch.cat(foreign, 1), group)
+        scalars |= _without_looking(orbit)
+        arrays: dict[str, Array] = {f"purity_{k}": purity.numpy() for k, purity in spectrum.purity.items()}
+        arrays["error"] = found.float().numpy()
+        facts = {"views": context.sizes.views, "features": len(spectrum.mean), "harmonics": spectrum.harmonics}
+        return Result("spectrum", scalars, arrays, facts, intervals)
+
+    def summary(self, result: Result) -> dict[str, str]:
+        """The difference of two views, and the dimensions."""
+        unit = unit_name(result.provenance["unit"])
+        rows = {
+            "difference_accuracy": "difference of two views, accuracy",
+            f"median_difference_error_{unit}": f"difference of two views, median error ({unit})",
+            f"median_difference_error_{unit}_other_classes": "  fitted on other classes",
+            "invariant_dimensions": "dimensions that ignore the transformation",
+            "equivariant_planes": "planes that turn with it",
+        }
+        return {key: text for key, text in rows.items() if key in result.scalars}
+
+    def measures(self, result: Result) -> list[Measure]:
+        """The difference of two views."""
+        s, p = result.scalars, result.provenance
+        key = f"median_difference_error_{unit_name(p['unit'])}"
+        if key not in s:
+            return []
+        beside = f"ignoring the images: {in_unit(s[key.replace('median', 'constant')], p['unit'])}"
+        return [Measure(f"Difference of two views: {p['title']}", in_unit(s[key], p["unit"]), s[key], beside, False)]
+
+    def claim(self, result: Result) -> Claim | None:
+        """Two views tell their difference."""
+        unit = unit_name(result.provenance["unit"])
+        if "difference_accuracy" in result.scalars:
+            return Claim("difference_accuracy", True, result.scalars["constant_difference_accuracy"])
+        key = f"median_difference_error_{unit}"
+        return Claim(key, False, result.scalars[f"constant_difference_error_{unit}"], unit=result.provenance["unit"])
+
+    def figures(self, result: Result) -> dict[str, Figure]:
+        """Purities by harmonic."""
+        return {"purities": draw_purities({"": result})}
+
+    def sentence(self, result: Result) -> str:
+        """How many ignore it, how many turn, and what two views tell."""
+        s, p = result.scalars, result.provenance
+        what, total = p["title"], int(p["features"])
+        text = (
+            f"Of {total} features, {s['invariant_dimensions']:.0f} dimensions ignore the {what} and "
+            f"{s['equivariant_dimensions']:.0f} turn with it"
+        )
+        if "difference_accuracy" in s:
+            return (
+                f"{text}; the difference of two views is right in {100 * s['difference_accuracy']:.1f} % of the cases."
+            )
+        error = in_unit(s[f"median_difference_error_{unit_name(p['unit'])}"], p["unit"])
+        return f"{text}; two views of an image tell their difference to within {error} (median), without any head."
+
+
+def dimensions(spectrum: Spectrum) -> dict[str, float]:
+    """Capacities by harmonic, and what they add up to; a plane of a harmonic has two dimensions."""
+    capacity = {k: spectrum.capacity(k) for k in spectrum.harmonics}
+    planes = sum(value for k, value in capacity.items() if not spectrum.is_real(k))
+    lines = sum(value for k, value in capacity.items() if k > 0 and spectrum.is_real(k))
+    scalars = {f"capacity_{k}": value for k, value in capacity.items()}
+    scalars["invariant_dimensions"] = capacity.get(0, 0.0)
+    scalars["equivariant_planes"] = planes
+    scalars["equivariant_dimensions"] = 2 * planes + lines
+    return scalars
+
+
+def difference_errors(spectrum: Spectrum, orbit: Orbit) -> Tensor:
+    """From every image's start to its other elements: |found - true| in the raw unit, or hits if finite: (n-1,N)."""
+    group, goals = orbit.group, orbit.goals()
+    g, z = orbit.at_start()
+    rows = torch.arange(len(g), device=g.device).expand_as(goals)
+    reached, wanted = orbit.z[goals, rows], orbit.g[goals, rows] - g
+    count, images, dim = reached.shape
+    found = spectrum.difference(z.expand_as(reached).reshape(-1, dim), reached.reshape(-1, dim))
+    error = group.domain.distance(found.g.reshape(count, images).to(wanted), wanted).cpu()
+    if group.elements is not None:
+        return (error < 0.5 / len(group.elements)).double()
+    low, high = group.span
+    return error.double() * abs(high - low)
+
+
+def draw_purities(results: dict[str, Result]) -> Figure:
+    """One panel a harmonic: the purities of its components, the purest first; one curve an encoder, by its name."""
+    from .. import figure as draw
+
+    first = next(iter(results.values()))
+    harmonics = [int(k) for k in first.provenance["harmonics"]]
+    figure = draw.new_figure(1.9 * len(harmonics) + 0.6, 2.5)
+    axes = figure.subplots(1, len(harmonics), sharey=True, squeeze=False)[0]
+    for axis, k in zip(axes, harmonics, strict=True):
+        for (name, result), colour, line in zip(results.items(), draw.COLOURS * 3, draw.LINES * 5, strict=False):
+            purity = np.sort(result.arrays.get(f"purity_{k}", np.zeros(0)))[::-1]
+            axis.step(np.arange(len(purity)) + 0.5, purity, where="mid", color=colour, ls=line, label=name or None)
+        sums = result.scalars.get(f"capacity_{k}", 0.0) if len(results) == 1 else None
+        kind = "ignores it" if k == 0 else f"turns {k}x"
+        axis.set_title(f"{kind}\nsum {sums:.1f}" if sums is not None else kind, fontsize=draw.FONT)
+        axis.axhline(0, color="black", lw=0.8)
+        axis.set_ylim(-0.15, 1.02)
+        axis.set_xlabel("component")
+    axes[0].set_ylabel("purity on held-out images")
+    if len(results) > 1:
+        figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=4, frameon=False)
+    return draw.without_frame(figure)
+
+
+def _name(group: Group) -> str:
+    """The number that sums up the differences."""
+    return f"median_difference_error_{unit_name(group.unit)}" if group.elements is None else "difference_accuracy"
+
+
+def _middle(found: Tensor, group: Group) -> float:
+    """The median of errors, or the share of hits."""
+    return float(np.median(found.numpy())) if group.elements is None else float(found.mean())
+
+
+def _without_looking(orbit: Orbit) -> dict[str, float]:
+    """Of an answer that ignores the images: on the circle any will do, of several elements a guess."""
+    group = orbit.group
+    if group.elements is not None:
+        return {"constant_difference_accuracy": 1 / len(group.elements)}
+    low, high = group.span
+    return {f"constant_difference_error_{unit_name(group.unit)}": abs(high - low) / 4}
