@@ -21,32 +21,53 @@ from ..evaluation.score import Card, Row
 from ..figure import COLOURS, FONT, GREY, LINES, new_figure, without_frame
 from ..file import write_text
 from .drawing import Picture, as_picture, data_uri
-from .page import Cell
 from .wording import noun
 
 LABELLED = 12  # points that a picture can name
 LOG_FROM = 1e-3  # errors below are drawn there
+EVERYONE = (
+    "Every encoder: what it knows of the class, and of the transformation. Hollow: rivals that have learned nothing. "
+    "Lines: 95 % intervals."
+)
+DEPTH = (
+    "From the first layer to the last: what its mean over the image still knows, and what a grid of means does. "
+    "Shades: 95 % intervals."
+)
 FOLLOWING = ("difference", "error")
 """The columns by which following the group is judged, the first that was measured."""
 
 
+class Value(NamedTuple):
+    """A cell of a table: a number, its interval, and what it is sorted by."""
+
+    text: str
+    interval: str = ""
+    sort: str | float = ""
+
+
 class Line(NamedTuple):
-    """A line of the table."""
+    """A line of a table."""
 
     head: str
     rival: bool
-    layer: bool
     advice: str
-    cells: list[Cell]
+    cells: list[Value]
+
+
+class Lines(NamedTuple):
+    """A table: the columns in which somebody has a number, and its lines."""
+
+    columns: list[Column]
+    lines: list[Line]
 
 
 class Part(NamedTuple):
-    """What the page says of one group."""
+    """What the page says of one group: encoders, layers, pictures."""
 
     anchor: str
     heading: str
-    columns: list[Column]
-    lines: list[Line]
+    encoders: Lines
+    layers: Lines
     pictures: list[Picture]
 
 
@@ -83,32 +104,25 @@ def render_card(card: Card) -> str:
 def _parts(card: Card) -> Iterator[Part]:
     for group in dict.fromkeys(row.group for row in card.rows):
         rows = [row for row in card.rows if row.group == group]
-        known = shown_columns(rows, group)
-        lines = [_line(row, known) for row in rows]
-        drawn = [
-            (
-                "map",
-                draw_everyone(rows, group),
-                "Every encoder: what it knows of the class, and of the transformation. "
-                "Hollow grey: rivals that have learned nothing. Lines: 95 % intervals.",
-            ),
-            (
-                "depth",
-                draw_depth(rows, group),
-                "From the first layer to the output: what its mean over the image and "
-                "what a grid of means still knows.",
-            ),
+        drawn = {"map": (draw_everyone(rows, group), EVERYONE), "depth": (draw_depth(rows, group), DEPTH)}
+        pictures = [
+            as_picture(figure, kind, f"{noun(group)}: {text}", text)
+            for kind, (figure, text) in drawn.items()
+            if figure is not None
         ]
-        pictures = [as_picture(f, kind, f"{noun(group)}: {text}", text) for kind, f, text in drawn if f is not None]
-        yield Part(group, noun(group).capitalize(), known, lines, pictures)
+        final, inner = ([row for row in rows if (row.layer is None) is wanted] for wanted in (True, False))
+        yield Part(group, noun(group).capitalize(), _lines(final, group), _lines(inner, group), pictures)
+
+
+def _lines(rows: Sequence[Row], group: str) -> Lines:
+    known = shown_columns(rows, group)
+    return Lines(known, [_line(row, known) for row in rows])
 
 
 def _line(row: Row, known: Sequence[Column]) -> Line:
-    cells = []
-    for column in known:
-        found = cell(row, column)
-        cells.append(Cell("–") if found is None else Cell(f"{found.text} {found.interval}".strip(), found.value))
-    return Line(row_title(row), row.rival, row.layer is not None, row.advice, cells)
+    found = [cell(row, column) for column in known]
+    cells = [Value("–") if one is None else Value(one.text, one.interval, one.value) for one in found]
+    return Line(row_title(row), row.rival, row.advice, cells)
 
 
 def draw_everyone(rows: Sequence[Row], group: str) -> Figure | None:
@@ -186,7 +200,8 @@ def _following(rows: Sequence[Row], group: str) -> Column | None:
 
 
 def _follow_axis(axis: Axes, column: Column) -> None:
-    axis.set_xlabel(f"{column.meaning}: better to the right")
+    unit = f" ({column.unit})" if column.unit not in ("", "%") else ""
+    axis.set_xlabel(f"{column.meaning.replace(', without labels', '')}{unit}, better to the right")
     if column.higher:
         axis.xaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f} %")
         return
