@@ -17,6 +17,7 @@ from ..device import find_device
 from ..error import DuetError
 from ..groups import Group, find_group
 from ..model import orbit_views
+from ..pixels import as_float
 from .advice import advise
 from .candidate import WIDTH, Candidate, Named, find_encoder
 from .classification import accuracy, nearest_neighbours
@@ -35,6 +36,7 @@ log = logging.getLogger(__name__)
 
 SCORED = ("classification", "recovery", "equivariance", "spectrum", "retrieval", "robustness")
 """The evaluations of a card, in their order."""
+EFFECT_IMAGES = 32  # in which a group must change something
 SHARE_VIEWS = 8  # of a test image, for the share of variance that the group explains
 
 
@@ -230,9 +232,14 @@ def _open(data: str, named: Sequence[Named], groups: Sequence[Group], image_size
     side = image_size or (max(sides) if sides else None)
     colour = any(group.channels == 3 for group in groups)
     splits = open_splits({"source": data, "image_size": side, "channels": 3})
-    if colour or not all(images.is_grey() for images in splits):
-        return splits
-    return open_splits({"source": data, "image_size": side, "channels": 1})
+    if not colour and all(images.is_grey() for images in splits):
+        splits = open_splits({"source": data, "image_size": side, "channels": 1})
+    sample = as_float(splits[1].sample(EFFECT_IMAGES, 0))
+    for group in groups:
+        changed = group.apply(sample, group.sample(len(sample), torch.Generator().manual_seed(0)))
+        if float((changed - group.mask(sample)).abs().max()) < 1 / 255:
+            raise DuetError(f"{group.name} changes nothing in these images, so there is nothing to score")
+    return splits
 
 
 def _file_rows(
