@@ -1,17 +1,65 @@
-"""A score card as a table: the few numbers by which encoders are compared, each with its interval."""
+"""A score card: its rows, and as a table the few numbers by which encoders are compared, each with its interval."""
 
 from __future__ import annotations
 
 import csv
 import io
 import math
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 from ..groups import find_group
 from ..unit import in_unit, unit_name
-from .score import Card, Row
+from .sensitivity import Sensitivity
 from .wording import number, percent
+
+
+@dataclass(frozen=True)
+class Row:
+    """What one encoder, or one of its layers, reached under one group. Plain values all."""
+
+    encoder: str
+    group: str
+    layer: str | None
+    scalars: Mapping[str, float]
+    intervals: Mapping[str, tuple[float, float]]
+    rival: bool = False
+    advice: str = ""
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON, which knows no NaN: what could not be measured is null."""
+        return {
+            **{"encoder": self.encoder, "group": self.group, "layer": self.layer},
+            "scalars": {key: value if math.isfinite(value) else None for key, value in self.scalars.items()},
+            "intervals": {key: list(ends) for key, ends in self.intervals.items() if all(map(math.isfinite, ends))},
+            **{"rival": self.rival, "advice": self.advice, "facts": dict(self.facts)},
+        }
+
+
+@dataclass(frozen=True)
+class FeatureShares:
+    """How much of every feature's variance the group explains, for one row of a card."""
+
+    encoder: str
+    group: str
+    layer: str | None
+    names: Sequence[str]
+    found: Sensitivity
+
+
+@dataclass(frozen=True)
+class Card:
+    """Rows, the protocol that they were measured by, and the features' shares if they were asked for."""
+
+    rows: list[Row]
+    protocol: Mapping[str, Any]
+    shares: list[FeatureShares] = field(default_factory=list)
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {"rows": [row.to_dict() for row in self.rows], "protocol": dict(self.protocol)}
 
 
 class Column(NamedTuple):

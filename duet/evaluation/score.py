@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import logging
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, replace
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -20,6 +19,7 @@ from ..model import orbit_views
 from ..pixels import as_float
 from .advice import advise
 from .candidate import WIDTH, Candidate, Named, find_encoder
+from .card import Card, FeatureShares, Row
 from .classification import accuracy, nearest_neighbours
 from .context import Context, Sizes
 from .equivariance import mean_square_distance, moved_distances
@@ -28,7 +28,7 @@ from .layer import check_layers, find_layers, layer_contexts
 from .ready import ReadyContext
 from .result import Result
 from .rival import pixels
-from .sensitivity import Sensitivity, group_share
+from .sensitivity import group_share
 from .stored_features import open_features
 from .suite import evaluate, find_sizes, flatten, open_splits
 
@@ -38,53 +38,6 @@ SCORED = ("classification", "recovery", "equivariance", "spectrum", "retrieval",
 """The evaluations of a card, in their order."""
 EFFECT_IMAGES = 32  # in which a group must change something
 SHARE_VIEWS = 8  # of a test image, for the share of variance that the group explains
-
-
-@dataclass(frozen=True)
-class Row:
-    """What one encoder, or one of its layers, reached under one group. Plain values all."""
-
-    encoder: str
-    group: str
-    layer: str | None
-    scalars: Mapping[str, float]
-    intervals: Mapping[str, tuple[float, float]]
-    rival: bool = False
-    advice: str = ""
-    facts: Mapping[str, Any] = field(default_factory=dict)
-
-    def to_dict(self) -> dict[str, Any]:
-        """For JSON, which knows no NaN: what could not be measured is null."""
-        return {
-            **{"encoder": self.encoder, "group": self.group, "layer": self.layer},
-            "scalars": {key: value if math.isfinite(value) else None for key, value in self.scalars.items()},
-            "intervals": {key: list(ends) for key, ends in self.intervals.items() if all(map(math.isfinite, ends))},
-            **{"rival": self.rival, "advice": self.advice, "facts": dict(self.facts)},
-        }
-
-
-@dataclass(frozen=True)
-class FeatureShares:
-    """How much of every feature's variance the group explains, for one row of a card."""
-
-    encoder: str
-    group: str
-    layer: str | None
-    names: Sequence[str]
-    found: Sensitivity
-
-
-@dataclass(frozen=True)
-class Card:
-    """Rows, the protocol that they were measured by, and the features' shares if they were asked for."""
-
-    rows: list[Row]
-    protocol: Mapping[str, Any]
-    shares: list[FeatureShares] = field(default_factory=list)
-
-    def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        return {"rows": [row.to_dict() for row in self.rows], "protocol": dict(self.protocol)}
 
 
 def score(

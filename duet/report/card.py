@@ -16,8 +16,7 @@ from markupsafe import Markup
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from ..evaluation.card import Column, cell, columns, row_title, shown_columns
-from ..evaluation.score import Card, Row
+from ..evaluation.card import Card, Column, Row, cell, columns, row_title, shown_columns
 from ..figure import COLOURS, FONT, GREY, LINES, new_figure, without_frame
 from ..file import write_text
 from .drawing import Picture, as_picture, data_uri

@@ -57,11 +57,11 @@ def test_a_card_a_page_and_the_features(capsys, tmp_path):
     assert "<title>digits-rot360 on digits</title>" in (tmp_path / "card.html").read_text()
 
 
-def test_corners_and_rivals_are_choices(capsys):
+def test_corners_and_rivals_are_choices(capsys, tmp_path):
     line = ("pixels", "untrained:tiny", "--data", "digits", "--group", "rot360", "--sizes", "quick", "--no-rivals")
     code, _, _ = run(capsys, *line, "--corners", "zero", "--out", "card.json")
     assert code == 0
-    card = json.loads(open("card.json").read())
+    card = json.loads((tmp_path / "card.json").read_text())
     assert [row["encoder"] for row in card["rows"]] == ["untrained:tiny", "pixels"]
     assert card["protocol"]["groups"][0]["corners"] == "zero"
 

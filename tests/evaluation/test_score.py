@@ -11,8 +11,8 @@ from PIL import Image
 
 from duet.evaluation import Context, Sizes, evaluate, flatten
 from duet.evaluation.candidate import find_encoder
-from duet.evaluation.card import cell, columns, row_title, shares_as_csv, write_table
-from duet.evaluation.score import SCORED, Card, Row, score
+from duet.evaluation.card import Card, Row, cell, columns, row_title, shares_as_csv, write_table
+from duet.evaluation.score import SCORED, score
 from duet.evaluation.sensitivity import group_share
 from duet.evaluation.suite import open_splits
 from duet.groups import GROUPS

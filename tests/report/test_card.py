@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from duet.evaluation.score import Card, Row
+from duet.evaluation.card import Card, Row
 from duet.report.card import draw_depth, draw_everyone, render_card, write_card
 from tests.report.test_report import HOSTILE, Page, words
 
