@@ -23,6 +23,7 @@ from .drawing import Picture, as_picture, data_uri
 from .wording import noun
 
 LABELLED = 12  # points that a picture can name
+LONGEST = 24  # characters of a layer's name on an axis
 LOG_FROM = 1e-3  # errors below are drawn there
 EVERYONE = (
     "Every encoder: what it knows of the class, and of the transformation. Hollow: rivals that have learned nothing. "
@@ -185,7 +186,10 @@ def draw_depth(rows: Sequence[Row], group: str) -> Figure | None:
                 axis.plot(x, [value for value, _ in places], color=colour, ls=style, marker="o", ms=4, label=label)
                 axis.fill_between(x, low, high, color=colour, alpha=0.15, lw=0)
         axis.set_title(column.meaning, fontsize=FONT)
-        axis.set_xticks(range(len(longest)), longest, rotation=60, ha="right", fontsize=FONT - 1)
+        ticks = [name if len(name) <= LONGEST else f"…{name[1 - LONGEST :]}" for name in longest]
+        labels = axis.set_xticks(range(len(ticks)), ticks, rotation=60, ha="right", fontsize=FONT - 1)
+        for label in labels:
+            label.label1.set_parse_math(False)
         _value_scale(axis, column)
         axis.grid(alpha=0.25)
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=4, frameon=False)

@@ -9,7 +9,11 @@ from duet.evaluation.verdict import Level, judge
 
 def recovery(value, ends, rivals=None):
     """A result of recovery with the given median error; rivals by their probe's error."""
-    scalars = {"median_error_degrees": value, "probe_median_error_degrees": value, "constant_median_error_degrees": 90.0}
+    scalars = {
+        "median_error_degrees": value,
+        "probe_median_error_degrees": value,
+        "constant_median_error_degrees": 90.0,
+    }
     beside = {
         name: Scores({"probe_median_error_degrees": own}, {"probe_median_error_degrees": (own - 1, own + 1)})
         for name, own in (rivals or {}).items()
