@@ -65,7 +65,8 @@ class OnlineEquivariance(Callback):
         """Score and log, every `every` epochs."""
         if (trainer.current_epoch + 1) % self.every == 0:
             scores = self.score(trainer, pl_module)
-            pl_module.log_dict({f"equivariance/{name}": value for name, value in scores.items()})
+            named = {f"equivariance/{name}": value for name, value in scores.items()}
+            pl_module.log_dict(named, sync_dist=trainer.world_size > 1)
 
     def score(self, trainer: L.Trainer, module: L.LightningModule) -> dict[str, float]:
         """The scores of the module as it is now, the same in every process."""

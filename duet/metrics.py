@@ -15,6 +15,7 @@ from .domain import Circle
 from .error import DuetError
 from .groups import Group, find_group
 from .representation import Spectrum
+from .representation.capacity import dimensions
 from .representation.views import gather_views
 
 HELD_OUT = 4  # every fourth image is not fitted on: the error of a difference is measured there
@@ -89,7 +90,7 @@ class EquivarianceSpectrum(Metric):
         z, g, _ = gather_views(features, ids, g.double())
         held = torch.arange(len(z), device=z.device) % HELD_OUT == HELD_OUT - 1
         spectrum = Spectrum.fit(z[~held], g[~held], self.harmonics, self.elements, self.ridge)
-        return {**capacities(spectrum), **self._difference_errors(spectrum, z[held], g[held])}
+        return {**dimensions(spectrum), **self._difference_errors(spectrum, z[held], g[held])}
 
     def _difference_errors(self, spectrum: Spectrum, z: Tensor, g: Tensor) -> dict[str, float]:
         """Of neighbouring views (N, V, D) at g (N, V) of images that are new to the spectrum."""
@@ -110,18 +111,6 @@ class EquivarianceSpectrum(Metric):
             errors = [key for key in scores if key.endswith("_error")]
             scores |= {f"{key}_degrees": abs(high - low) * scores[key] for key in errors}
         return scores
-
-
-def capacities(spectrum: Spectrum) -> dict[str, float]:
-    """The capacity of every harmonic, and their sums: what ignores the group, and what turns with it."""
-    found = {k: spectrum.capacity(k) for k in spectrum.harmonics}
-    turning = {k: capacity for k, capacity in found.items() if k > 0}
-    return {
-        "invariant_dimensions": found[0],
-        "equivariant_planes": sum(capacity for k, capacity in turning.items() if not spectrum.is_real(k)),
-        "equivariant_dimensions": sum((1 if spectrum.is_real(k) else 2) * c for k, c in turning.items()),
-        **{f"capacity_{k}": capacity for k, capacity in found.items()},
-    }
 
 
 def check_circle(group: Group) -> None:

@@ -1,9 +1,15 @@
 """Two processes give the scores of one."""
 
+from types import SimpleNamespace
+
+import lightning as L
 import torch
 import torch.distributed
 import torch.multiprocessing
+from lightning.pytorch.plugins.precision import Precision
+from torch import nn
 
+from duet.callback import OnlineEquivariance
 from duet.metrics import EquivarianceSpectrum
 
 from ..representation.test_spectrum import features
@@ -17,6 +23,26 @@ def views():
     return z.flatten(0, 1), torch.arange(120).repeat_interleave(4), g.flatten()
 
 
+class Module(L.LightningModule):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.encoder = nn.Sequential(nn.Flatten(), nn.Linear(64, 12))
+        self.images = 0
+        self.encoder.register_forward_pre_hook(self.count)
+
+    def count(self, _, given):
+        self.images += len(given[0])
+
+
+def callback_scores(rank, world):
+    """What the callback finds, and of how many images this process had to look at how many."""
+    images = torch.rand(41, 1, 8, 8, generator=torch.Generator().manual_seed(0))
+    trainer = SimpleNamespace(global_rank=rank, world_size=world, precision_plugin=Precision())
+    module = Module()
+    return OnlineEquivariance(images, "rot360", views=3, batch=20).score(trainer, module), module.images
+
+
 def run_rank(rank, port, results):
     torch.set_num_threads(1)
     store = torch.distributed.TCPStore("127.0.0.1", port, WORLD, is_master=rank == 0)
@@ -28,6 +54,7 @@ def run_rank(rank, port, results):
         for part in torch.split(own.nonzero().flatten(), 50):
             metric.update(*(column[part] for column in views()))
         results[rank] = metric.compute()
+        results[f"callback {rank}"] = callback_scores(rank, WORLD)
     finally:
         torch.distributed.destroy_process_group()
 
@@ -37,6 +64,7 @@ def test_two_ranks_equal_one_process():
         results = manager.dict()
         torch.multiprocessing.spawn(run_rank, (free_port(), results), nprocs=WORLD)
         found = [dict(results[rank]) for rank in range(WORLD)]
+        (first, mine), (second, yours) = (results[f"callback {rank}"] for rank in range(WORLD))
     alone = EquivarianceSpectrum("rot360")
     alone.update(*views())
     assert found[0] == found[1]
@@ -44,3 +72,10 @@ def test_two_ranks_equal_one_process():
     assert found[0].keys() == expected.keys()
     for name, value in expected.items():
         assert abs(found[0][name] - value) < 1e-9
+    together, images = callback_scores(0, 1)
+    assert first == second
+    assert {name: round(value, 5) for name, value in first.items()} == {
+        name: round(value, 5) for name, value in together.items()
+    }
+    assert images == mine + yours == 123
+    assert abs(mine - yours) <= 1
