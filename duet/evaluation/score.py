@@ -17,6 +17,7 @@ from ..error import DuetError
 from ..groups import Group, find_group
 from ..model import orbit_views
 from ..pixels import as_float
+from ..progress import Track, track, without_bar
 from .advice import advise
 from .candidate import WIDTH, Candidate, Named, find_encoder
 from .card import Card, FeatureShares, Row
@@ -119,6 +120,7 @@ class _Scorer:
     ) -> None:
         self.train, self.test, self.groups, self.sizes, self.seed = train, test, groups, sizes, seed
         self.device, self.progress, self.wanted = device, progress, shares
+        self.track: Track[Any] = _patiently if progress else without_bar
         self.shares: list[FeatureShares] = []
 
     def candidates(self, named: Sequence[Named], rivals: bool) -> list[Candidate]:
@@ -152,13 +154,17 @@ class _Scorer:
             facts = {**candidate.facts, "features": candidate.subject.layout.dim}
             yield _row(candidate.name, group, None, {**once, **results}, candidate.rival, facts)
             if self.wanted:
-                seen = orbit_views(candidate.subject.features, own.images, group, SHARE_VIEWS, self.seed)
+                seen = orbit_views(
+                    candidate.subject.features, own.images, group, SHARE_VIEWS, self.seed, track=self.track
+                )
                 self._note(candidate.name, group, None, seen.z)
 
     def layer_rows(self, candidate: Candidate, layers: Sequence[str]) -> Iterator[Row]:
         """A row for every reading of every layer and group."""
         assert candidate.module is not None
-        context = Context(candidate.subject, self.train, self.test, self.groups[0], self.sizes, self.seed)
+        context = Context(
+            candidate.subject, self.train, self.test, self.groups[0], self.sizes, self.seed, track=self.track
+        )
         names = find_layers(candidate.module, layers)
         if not names:
             return
@@ -261,6 +267,11 @@ def _distinct(candidates: Iterable[Candidate]) -> Iterator[Candidate]:
         seen[candidate.name] = seen.get(candidate.name, 0) + 1
         number = seen[candidate.name]
         yield candidate if number == 1 else replace(candidate, name=f"{candidate.name} ({number})")
+
+
+def _patiently(parts: Iterable[Any], total: int, label: str) -> Iterable[Any]:
+    """The parts of a loop, with a bar if it takes long."""
+    return track(((1, part) for part in parts), total, label)
 
 
 def _is_file(name: str) -> bool:
