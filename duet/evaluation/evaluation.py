@@ -10,11 +10,15 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple, TypeVar
 
 from ..error import DuetError
 from .result import Result
+from .wording import number
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from .context import Context
+
+
+PERCENT = "%"
 
 
 class Inapplicable(DuetError):
@@ -39,7 +43,11 @@ class Claim(NamedTuple):
     higher: bool  # is better: a share of at most 1; else an error of at least 0
     chance: float  # what an answer that ignores the images reaches
     rival: str = ""  # the scalar of rivals that stands beside it, if not the same
-    unit: str = ""  # of an error; a share has none
+    unit: str = ""  # of an error; PERCENT for one that is a share of what chance leaves
+    what: str = ""  # is learned, such as "rotation"
+    says: str = "{}"  # the number in words: "read to {}"
+    asked: str = "the same with"  # how rivals are asked: "a linear probe of", and then their name
+    blind: str = "chance"  # what chance is called here: "ignoring the image"
 
 
 class Evaluation(ABC):
@@ -67,7 +75,11 @@ class Evaluation(ABC):
     words: ClassVar[Mapping[str, str]] = {}
     """Parts of the names of its scalars in plain words."""
     captions: ClassVar[Mapping[str, str]] = {}
-    """What is to be seen in its figures, by name."""
+    """What is to be seen in its figures, by name, for somebody who has not read the paper."""
+    key_figure: ClassVar[str] = ""
+    """The figure that stands at the top of a page, if any."""
+    baselines: ClassVar[tuple[str, ...]] = ()
+    """The scalars that others are seen beside, and not for themselves; * stands for anything."""
 
     @abstractmethod
     def measure(self, context: Context) -> Result:
@@ -83,12 +95,20 @@ class Evaluation(ABC):
         return {key: self.label(key) for key in self.headlines(result)}
 
     def measures(self, result: Result) -> list[Measure]:
-        """Numbers for the top of a page."""
+        """Numbers for the top of a page, of an evaluation that claims nothing."""
         return []
 
     def claim(self, result: Result) -> Claim | None:
         """By which number it is judged; None where nothing is claimed."""
         return None
+
+    def chance(self, key: str, result: Result) -> float | None:
+        """What a scalar would be for somebody who ignores the images; None where that has no meaning."""
+        return None
+
+    def text(self, key: str, value: float) -> str:
+        """A scalar as a table shows it."""
+        return number(value)
 
     def figures(self, result: Result) -> dict[str, Figure]:
         """Its pictures by name, drawn from the result alone; one that cannot be drawn is left out."""

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 
 from ..evaluation import EVALUATIONS, Measure, Result
 from ..evaluation.evaluation import evaluation_of
+from ..evaluation.wording import number
 from ..groups import GROUPS
 from ..methods import METHODS
 
 LAST = {"head": "online head, loss", "head_accuracy": "online head, accuracy", "lr": "learning rate"}
-TILES = 3
 
 
 def curves() -> dict[str, str]:
@@ -54,24 +53,20 @@ def read_out(name: str, result: Result) -> str:
         return ""
 
 
-def measures(results: Mapping[str, Result]) -> dict[str, Measure]:
-    """The numbers for the top of the page, by what they measure, in the order of the evaluations."""
-    found: dict[str, Measure] = {}
-    for name, evaluation in EVALUATIONS.items():
-        if name in results:
-            try:
-                found |= {m.label: m for m in evaluation.measures(results[name]) if math.isfinite(m.value)}
-            except Exception:  # as above
-                continue
-    return found
+def measures(name: str, result: Result) -> dict[str, Measure]:
+    """The numbers for the top of the page of an evaluation that claims nothing, by what they measure."""
+    evaluation = evaluation_of(name)
+    try:
+        found = [] if evaluation is None else evaluation.measures(result)
+        return {measure.label: measure for measure in found if math.isfinite(measure.value)}
+    except Exception:  # as above
+        return {}
 
 
-def tiles(results: Mapping[str, Result]) -> list[Measure]:
-    """Three numbers for the top of a single run's page: the first of each evaluation, then the others."""
-    per_evaluation = [list(measures({name: result}).values()) for name, result in results.items()]
-    firsts = [found[0] for found in per_evaluation if found]
-    others = [measure for found in per_evaluation for measure in found[1:]]
-    return [*firsts, *others][:TILES]
+def write(name: str, key: str, value: float) -> str:
+    """A number as its evaluation writes it."""
+    evaluation = evaluation_of(name)
+    return number(value) if evaluation is None else evaluation.text(key, value)
 
 
 def label(name: str, key: str) -> str:
