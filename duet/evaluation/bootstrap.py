@@ -51,7 +51,9 @@ class Bootstrap:
         """Of the median over images and their values: (N,) or (N, m); exact to a step of LEVELS quantiles."""
         flat = values.detach().cpu().double().reshape(self.images, -1)
         levels = torch.quantile(_thinned(flat), torch.linspace(0, 1, LEVELS, dtype=torch.float64))
-        below = torch.searchsorted(flat.sort(1).values.contiguous(), levels.expand(len(flat), -1).contiguous(), right=True)
+        below = torch.searchsorted(
+            flat.sort(1).values.contiguous(), levels.expand(len(flat), -1).contiguous(), right=True
+        )
         found = self._of_sums(torch.cat([below.double(), torch.full((self.images, 1), float(flat.shape[1]))], 1))
         share = found[:, :-1] / found[:, -1:]  # (draws, LEVELS), rising
         place = torch.searchsorted(share.contiguous(), torch.full((len(share), 1), 0.5, dtype=share.dtype)).squeeze(1)

@@ -82,6 +82,10 @@ class Classification(Evaluation):
         """Always naming the most common class."""
         return None if key.endswith("_deviation") else result.scalars.get("chance")
 
+    def text(self, key: str, value: float) -> str:
+        """Accuracies in percent."""
+        return percent(value)
+
     def figures(self, result: Result) -> dict[str, Figure]:
         """The confusion matrix."""
         from .drawing.confusion import draw_confusion

@@ -37,7 +37,7 @@ class Equivariance(Evaluation):
     name = "equivariance"
     order = 30
     title = "Equivariance"
-    question = "Does T_g do to the features what the transformation does to the image?"
+    question = "Can features be moved as the transformation moves the image?"
     shown = (
         *(f"error_{action.name}" for action in ACTIONS),
         *("error_*_other_classes", "sensitivity", "error_*_untouched"),
@@ -52,9 +52,9 @@ class Equivariance(Evaluation):
         "chance": "by chance",
     }
     captions = {
-        "equivariance": "Squared distance between the features of the image transformed by g1 and T_g f(x) at g = g2, "
-        "from the untouched image, as in the paper. Small along the diagonal, with the dots on it: T_g does what the "
-        "transformation does.",
+        "equivariance": "How far (squared) the features of an image that was transformed by the value on the left lie "
+        "from the features of the untouched image, moved to the value below. Dark along the diagonal, with the dots on "
+        "it: moving features does what transforming the image does. Dots are the nearest of each row.",
     }
 
     def measure(self, context: Context) -> Result:

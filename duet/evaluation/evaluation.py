@@ -9,6 +9,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, TypeVar
 
 from ..error import DuetError
+from ..unit import in_unit
 from .result import Result
 from .wording import number
 
@@ -23,17 +24,6 @@ PERCENT = "%"
 
 class Inapplicable(DuetError):
     """This evaluation cannot be done on this subject or on these images; the message says why."""
-
-
-class Measure(NamedTuple):
-    """A number for the top of a page: its value as text and as number, and what it should be seen beside."""
-
-    label: str
-    text: str
-    value: float
-    beside: str
-    higher: bool  # is better
-    unit: str = ""
 
 
 class Claim(NamedTuple):
@@ -94,10 +84,6 @@ class Evaluation(ABC):
         """The few scalars that a table of several encoders shows, each in words."""
         return {key: self.label(key) for key in self.headlines(result)}
 
-    def measures(self, result: Result) -> list[Measure]:
-        """Numbers for the top of a page, of an evaluation that claims nothing."""
-        return []
-
     def claim(self, result: Result) -> Claim | None:
         """By which number it is judged; None where nothing is claimed."""
         return None
@@ -108,7 +94,7 @@ class Evaluation(ABC):
 
     def text(self, key: str, value: float) -> str:
         """A scalar as a table shows it."""
-        return number(value)
+        return in_unit(value, "degrees") if "degrees" in key.split("_") else number(value)
 
     def figures(self, result: Result) -> dict[str, Figure]:
         """Its pictures by name, drawn from the result alone; one that cannot be drawn is left out."""

@@ -42,7 +42,7 @@ class Recovery(Evaluation):
         *("shuffled_probe_median_error_*", "content_probe_median_error_*", "constant_median_error_*"),
         *("r2", "within_one_spread"),
     )
-    baselines = ("constant_*",)
+    baselines = ("constant_*", "*_deviation")
     words = {
         "shuffled_probe": "linear probe of shuffled elements",
         "content_probe": "linear probe of the content",
@@ -121,6 +121,10 @@ class Recovery(Evaluation):
         name = re.sub("_(circle|zero)$", "", measure[0]).replace("difference_", "")
         return result.scalars.get(f"constant_{name}")
 
+    def text(self, key: str, value: float) -> str:
+        """Accuracies in percent."""
+        return percent(value) if "accuracy" in key else super().text(key, value)
+
     def figures(self, result: Result) -> dict[str, Figure]:
         """Recovered against true, the probes, and a few P(g|x)."""
         from .drawing.examples import draw_examples
@@ -139,7 +143,8 @@ class Recovery(Evaluation):
         unit, what = unit_name(p["unit"]), p["title"]
         blind = in_unit(s[f"constant_median_error_{unit}"], p["unit"])
         if "accuracy" in s:
-            return f"Read off P(g|x) without any head, the {what} is right for {percent(s['accuracy'])} of the images."
+            share = percent(s["accuracy"])
+            return f"Read off the features without any head, the {what} is right for {share} of the images."
         if p.get("relative") and f"median_difference_error_{unit}" in s:
             found = in_unit(s[f"median_difference_error_{unit}"], p["unit"])
             return f"The {what} between two views of an image is read off to within {found} (median), without any head."
@@ -150,7 +155,7 @@ class Recovery(Evaluation):
                 f"within {found} (median), where ignoring the image is off by {blind}."
             )
         found = in_unit(s[f"median_error_{unit}"], p["unit"])
-        text = f"Read off P(g|x) without any head, the {what} is off by {found} (median)"
+        text = f"Read off the features without any head, the {what} is off by {found} (median)"
         if f"median_error_{unit}_circle" in s:
             hidden = in_unit(s[f"median_error_{unit}_circle"], p["unit"])
             text += f", and by {hidden} through a disc that hides the telling corners"

@@ -95,6 +95,10 @@ class Retrieval(Evaluation):
         found = next((name for name in names if key.startswith(name.removeprefix("chance_"))), None)
         return None if found is None else result.scalars[found]
 
+    def text(self, key: str, value: float) -> str:
+        """Hits in percent."""
+        return percent(value) if "hit" in key else super().text(key, value)
+
     def figures(self, result: Result) -> dict[str, Figure]:
         """Bars of the scores."""
         return {"retrieval": draw_retrieval(result)}
@@ -201,7 +205,7 @@ def draw_retrieval(result: Result) -> Figure:
     axis.set_xticks(range(len(measures)), [text for _, text in measures])
     axis.set_ylim(0, 1.08)
     axis.set_ylabel(f"score among {result.provenance['copies']} copies")
-    figure.legend(loc="outside upper center", ncols=3, fontsize=draw.FONT, frameon=False)
+    figure.legend(loc="outside upper center", ncols=2, fontsize=draw.FONT, frameon=False)
     return draw.without_frame(figure)
 
 

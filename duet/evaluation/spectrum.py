@@ -14,6 +14,7 @@ from ..unit import in_unit, unit_name
 from .context import Context, Orbit
 from .evaluation import Claim, Evaluation, register_evaluation
 from .result import Array, Result
+from .wording import percent
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -34,8 +35,8 @@ class Harmonics(Evaluation):
     baselines = ("constant_*",)
     words = {"other_classes": "fitted on other classes", "constant": "ignoring the images", "degrees": "degrees"}
     captions = {
-        "purities": "How purely the components of each harmonic turn, on images they were not found on: 1 is exactly, "
-        "0 is chance. Harmonic 0 ignores the transformation; harmonic k turns k times as fast as the image.",
+        "purities": "Parts of the features, the purest first, by what they do when the image is transformed: the first "
+        "panel ignores it, the others turn once, twice, ... as fast. 1 is exactly, 0 is chance, on held-out images.",
     }
 
     def measure(self, context: Context) -> Result:
@@ -92,6 +93,10 @@ class Harmonics(Evaluation):
             return None
         name = key.removesuffix("_other_classes").removeprefix("median_")
         return result.scalars.get(f"constant_{name}")
+
+    def text(self, key: str, value: float) -> str:
+        """Accuracies in percent."""
+        return percent(value) if "accuracy" in key else super().text(key, value)
 
     def figures(self, result: Result) -> dict[str, Figure]:
         """Purities by harmonic."""

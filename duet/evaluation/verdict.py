@@ -87,23 +87,26 @@ def say(verdict: Verdict) -> str:
 
 def headline(verdict: Verdict) -> str:
     """What is learned or not: "Rotation: learned"."""
-    what = _capital(verdict.claim.what)
-    return f"{what}: {verdict.level.value}" if what else _capital(verdict.level.value)
+    level = "partly learned" if verdict.level is Level.PARTLY else verdict.level.value
+    return f"{_capital(verdict.claim.what)}: {level}" if verdict.claim.what else _capital(level)
 
 
 def explain(verdict: Verdict) -> str:
-    """The number, and what rivals and chance reach; who is not worse comes first."""
-    claim = verdict.claim
-    ranked = sorted(verdict.rivals.items(), key=lambda rival: list(Standing).index(rival[1].standing))
-    told = []
-    for place, (name, rival) in enumerate(ranked):
+    """The number, what rivals and chance reach, and who is not behind."""
+    claim, told = verdict.claim, []
+    for place, (name, rival) in enumerate(verdict.rivals.items()):
         asked, reaches = (claim.asked.split()[-1], "") if place else (claim.asked, "reaches ")
         told.append(f"{asked} {NAMES.get(name, name)} {reaches}{rival.text}")
     chance = f"{claim.blind} {'' if told else 'reaches '}{written(claim.chance, claim)}"
-    ahead = any(rival.standing is not Standing.WORSE for rival in verdict.rivals.values())
-    link = "but" if ahead and verdict.level is not Level.NOT else "where"
-    text = f"{_capital(claim.says.format(verdict.value))}, {link} {join([*told, chance])}."
-    return text if verdict.rivals else f"{text} No rival was measured beside it."
+    text = f"{_capital(claim.says.format(verdict.value))}, where {join([*told, chance])}."
+    if verdict.level is Level.NOT:
+        return f"{text} That is hardly better than {claim.blind}."
+    if not verdict.rivals:
+        return f"{text} No rival was measured beside it."
+    for standing, words in {Standing.BETTER: "Better: {}.", Standing.EQUAL: "Not clearly behind: {}."}.items():
+        names = [NAMES.get(name, name) for name, rival in verdict.rivals.items() if rival.standing is standing]
+        text += f" {words.format(join(names))}" if names else ""
+    return text
 
 
 def gain(value: float, claim: Claim) -> float:
@@ -116,15 +119,14 @@ def gain(value: float, claim: Claim) -> float:
 def written(value: float, claim: Claim) -> str:
     """A number as its claim is read: a share in percent, an error in its unit; no share is more than all."""
     if claim.higher or claim.unit == PERCENT:
-        return percent(value) if value <= 1 else f"over {percent(1)}"
+        return percent(value) if value <= 1 else "over 100\N{NO-BREAK SPACE}%"
     return in_unit(value, claim.unit) if claim.unit else number(value)
 
 
 def with_interval(value: float, ends: tuple[float, float] | None, claim: Claim) -> str:
     """A number with the 95 % interval around it."""
-    if ends is None:
-        return written(value, claim)
-    return f"{written(value, claim)} [{written(ends[0], claim)} to {written(ends[1], claim)}]"
+    texts = () if ends is None else dict.fromkeys(written(end, claim) for end in ends)
+    return written(value, claim) + (f" [{' to '.join(texts)}]" if len(texts) > 1 else "")
 
 
 def _ends(scores: Scores, key: str) -> tuple[float, float]:

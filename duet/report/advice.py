@@ -78,7 +78,7 @@ def _too_few_steps(case: Case) -> str:
         return ""
     plural = "step" if case.steps == 1 else "steps"
     text = f"The likely cause is too little training: {case.steps} {plural}, where {FEW_STEPS} are few."
-    return f"{text} Give it more epochs (duet train --resume RUN --epochs N), or smaller batches."
+    return f"{text} Give it more (--epochs), or smaller batches (--batch-size)."
 
 
 def _too_few_images(case: Case) -> str:

@@ -8,6 +8,7 @@ import hashlib
 import io
 import json
 import math
+import re
 from collections.abc import Iterable, Sequence
 from importlib.resources import files
 from pathlib import Path
@@ -102,8 +103,9 @@ def render(runs: Sequence[Run]) -> str:
 
 
 def maths(text: str) -> Markup:
-    """Escaped text with T_g as it is written by hand."""
-    return Markup(escape(text).replace("T_g", Markup("<var>T<sub>g</sub></var>")))
+    """Escaped text with T_g as it is written by hand, and options of a command that no line breaks."""
+    marked = str(escape(text)).replace("T_g", "<var>T<sub>g</sub></var>")
+    return Markup(re.sub(r"--[a-z][a-z-]*", r"<code>\g<0></code>", marked))
 
 
 def describe(run: Run) -> str:
@@ -117,7 +119,8 @@ def describe(run: Run) -> str:
         words += f" on {shown(config['data'])}"
     groups = config.get("group")
     if isinstance(groups, list) and groups:
-        words += f", tracking {' and '.join(noun(shown(g)) for g in groups[:8])}"
+        how = "tracking" if run.layout.get("axes") or not run.layout else "measured under"
+        words += f", {how} {' and '.join(noun(shown(g)) for g in groups[:8])}"
     return words
 
 

@@ -9,15 +9,16 @@ from typing import NamedTuple
 
 from ..evaluation import Result
 from ..evaluation.evaluation import evaluation_of
-from ..evaluation.rival import RIVALS
 from ..evaluation.suite import headlines
 from ..evaluation.verdict import Level, Verdict, written
 from ..training.experiment import Experiment
 from .gathering import Run, shown
 from .opening import verdict_of
-from .wording import label, measures, rank, title, write
+from .wording import label, rank, title, write
 
 NONE = "–"
+MOST = 8
+"""Numbers of an evaluation that are not folded away."""
 
 
 class Cell(NamedTuple):
@@ -61,7 +62,7 @@ class Entry(NamedTuple):
 def overview(runs: Sequence[Run]) -> Table:
     """The number by which each evaluation is judged: of one run a row each, of several runs a column each."""
     names = sorted({name for run in runs for name in run.results}, key=rank)
-    entries = [entry for name in names for entry in (_judged(runs, name) or _unjudged(runs, name))]
+    entries = [entry for name in names for entry in _judged(runs, name)]
     rivals = list(dict.fromkeys(rival for entry in entries for rival in entry.rivals))
     if not entries:
         return Table([], [])
@@ -97,7 +98,7 @@ def numbers(runs: Sequence[Run], name: str) -> tuple[Table, Table]:
     heads += [*map(_named, rivals), *["Chance"][:compared]]
     evaluation = evaluation_of(name)
     hidden = () if evaluation is None else evaluation.baselines
-    first = [key for key in main if not any(fnmatchcase(key, pattern) for pattern in hidden)]
+    first = [key for key in main if not any(fnmatchcase(key, pattern) for pattern in hidden)][:MOST]
     columns = [(head, "") for head in heads]
     rest = [row for key, row in rows.items() if key not in first]
     return Table(columns, [rows[key] for key in first]), Table(columns, rest)
@@ -126,7 +127,7 @@ def _judged(runs: Sequence[Run], name: str) -> list[Entry]:
         return []
     claim = known[0][1].claim
     rivals = {
-        rival: _joined([_beside(result, verdict, rival) for result, verdict in known])
+        rival: _joined([_beside(result, verdict, rival) for result, verdict in known], claim.higher)
         for rival in dict.fromkeys(rival for _, verdict in known for rival in verdict.rivals)
     }
     chance = _joined([Cell(written(v.claim.chance, v.claim), v.claim.chance) for _, v in known])
@@ -136,18 +137,6 @@ def _judged(runs: Sequence[Run], name: str) -> list[Entry]:
     ]
     better = "higher is better" if claim.higher else "lower is better"
     return [Entry(title(name)[0], f"{label(name, claim.key)}; {better}", own, rivals, chance, claim.higher)]
-
-
-def _unjudged(runs: Sequence[Run], name: str) -> list[Entry]:
-    """The numbers for the top of an evaluation that claims nothing."""
-    found = [measures(name, run.results[name]) if name in run.results else {} for run in runs]
-    entries = []
-    for key in dict.fromkeys(key for own in found for key in own):
-        known = [own[key] for own in found if key in own]
-        cells = [Cell(own[key].text, own[key].value) if key in own else Cell(NONE) for own in found]
-        beside = Cell(NONE, note=known[0].beside)
-        entries.append(Entry(known[0].label, "", cells, {}, beside, known[0].higher))
-    return entries
 
 
 def _beside_each_other(runs: Sequence[Run], entries: Sequence[Entry], rivals: Sequence[str]) -> Table:
@@ -203,15 +192,17 @@ def _chance(name: str, key: str, result: Result) -> Cell:
         return Cell(NONE)
 
 
-def _joined(cells: Sequence[Cell]) -> Cell:
-    """One cell for what several runs were measured beside: all that differ, one after another."""
+def _joined(cells: Sequence[Cell], higher: bool = True) -> Cell:
+    """One cell for what several runs were measured beside: all that differ, one after another; the best sorts it."""
     different = list(dict.fromkeys(cell.text for cell in cells if cell.text != NONE))
     if not different:
         return Cell(NONE)
     first = next(cell for cell in cells if cell.text == different[0])
-    return first if len(different) == 1 else Cell(" / ".join(different))
+    if len(different) == 1:
+        return first
+    values = [cell.sort for cell in cells if isinstance(cell.sort, float)]
+    return Cell(" / ".join(different), (max if higher else min)(values))
 
 
 def _named(rival: str) -> str:
-    name = RIVALS.get(rival, rival)
-    return name[:1].upper() + name[1:]
+    return rival[:1].upper() + rival[1:]

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
-
-from ..evaluation import EVALUATIONS, Measure, Result
+from ..evaluation import EVALUATIONS, Result
 from ..evaluation.evaluation import evaluation_of
 from ..evaluation.wording import number
 from ..groups import GROUPS
@@ -51,16 +49,6 @@ def read_out(name: str, result: Result) -> str:
         return evaluation.sentence(result) if evaluation else ""
     except Exception:  # a stranger's numbers can fail anywhere in a sentence
         return ""
-
-
-def measures(name: str, result: Result) -> dict[str, Measure]:
-    """The numbers for the top of the page of an evaluation that claims nothing, by what they measure."""
-    evaluation = evaluation_of(name)
-    try:
-        found = [] if evaluation is None else evaluation.measures(result)
-        return {measure.label: measure for measure in found if math.isfinite(measure.value)}
-    except Exception:  # as above
-        return {}
 
 
 def write(name: str, key: str, value: float) -> str:

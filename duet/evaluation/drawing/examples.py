@@ -20,7 +20,7 @@ def draw_examples(result: Result) -> Figure:
     facts, g = result.provenance, result.arrays["example_g"]  # (2, k, 2)
     rows = [result.arrays["example_true"], result.arrays["example_recovered"]]  # (2, k, C, H, W) each
     count, (height, width) = g.shape[1], rows[0].shape[3:]
-    figure = draw.new_figure(2 * count * CELL + 1.5, 2 * CELL * height / width + 0.95)
+    figure = draw.new_figure(2 * count * CELL + 1.5, 2 * CELL * height / width + 0.8)
     halves: Any = figure.subfigures(1, 2, wspace=0.06)
     for half, title in enumerate(HALVES):
         error = in_unit(float(np.median(result.arrays["example_error"][half])), facts["unit"])
@@ -35,6 +35,5 @@ def draw_examples(result: Result) -> Figure:
                 axis.set_xticks([])
                 axis.set_yticks([])
                 axis.spines[:].set_visible(False)
-            if half == 0:
-                axes[row][0].set_ylabel(label, fontsize=draw.FONT, rotation=0, ha="right", va="center")
+            axes[row][0].set_ylabel(label, fontsize=draw.FONT, rotation=0, ha="right", va="center")
     return figure
