@@ -57,6 +57,6 @@ def test_its_decoder_draws_the_digits():
 
 def test_evaluating_a_shipped_model_writes_nothing_to_the_working_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    small = duet.evaluation.Sizes(images=4, sweep=4, copies=4, probe=32, pairs=64, train=64, test=32)
+    small = duet.evaluation.Sizes(images=4, sweep=4, copies=4, probe=32, train=64, test=32)
     assert duet.evaluate("digits-rot360", ["retrieval"], sizes=small, progress=False)
     assert list(tmp_path.iterdir()) == []

@@ -2,84 +2,39 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from itertools import pairwise
-from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
-from ..data import open_images
-from ..data.decoding import Unreadable, decode, measure, quiet
-from ..error import DuetError, first_line
 from ..evaluation.generation import squared_errors
 from ..evaluation.grid import elements_through_identity
 from ..groups import Group
-from ..model import Encoder, load, load_decoder, training_data
+from ..model import Reading
 from ..networks.decoder import Decoder
-from ..pixels import as_float
-from ..representation import Prescribed
+from ..representation import Axis, Prescribed
+from .opening import Explorer
+from .picture import Picture
 
-IMAGES = 1000
-"""Test images at most: those of the gallery, and those among which neighbours are sought."""
-NEIGHBOURS = 7
-LARGEST_FILE = 20_000_000
-LARGEST_IMAGE = 40_000_000
-Space = Literal["content", "full"]
+UNMOVED = "none"
+STILL = 0.05  # of the features' length: where leaving them costs less, no way to move them can be called astray
 
 
-@dataclass(frozen=True)
-class Explorer:
-    """A model with its decoders by group, and test images uint8 (N,C,H,W) with their labels; none if `N` is 0."""
+class Spread(NamedTuple):
+    """How wide P(g|x) is, how wide it is at best, and how wide when all bins are alike; in the group's unit."""
 
-    encoder: Encoder
-    decoders: Mapping[str, Decoder]
-    images: Tensor
-    labels: tuple[str, ...] = ()
-    missing: str = ""  # why there are no test images
-    _banks: dict[str, Bank] = field(default_factory=dict, repr=False)
-
-    @property
-    def relative(self) -> bool:
-        """Does the model know differences only?"""
-        return self.encoder.relative
-
-    def group(self, name: str) -> Group:
-        """One of the model's groups."""
-        return self.encoder.groups[name]
-
-    def tracks(self, name: str) -> bool:
-        """Have the features columns for this group?"""
-        return any(axis.name == name for axis in self.encoder.layout.axes)
-
-
-class Bank(NamedTuple):
-    """Images among which neighbours are sought (N,C,H,W), their features (N,D), and the g of each (N,) if it varies."""
-
-    images: Tensor
-    z: Tensor
-    g: Tensor | None
-
-
-@dataclass(frozen=True)
-class Picture:
-    """The image in question (1,C,H,W) in [0,1], its features (1,D), and its place among the test images."""
-
-    image: Tensor
-    z: Tensor
-    place: int | None = None
+    own: float
+    sharp: float
+    flat: float
 
 
 class Marginal(NamedTuple):
-    """P(g|x) (bins,), and what is read off it in the group's own unit."""
+    """P(g|x) (bins,), and what is read off it: no value where it is unknown, no spread where none can be read."""
 
     masses: list[float]
-    parameter: float
-    spread: float
+    parameter: float | None
+    spread: Spread | None
 
 
 class Moved(NamedTuple):
@@ -88,23 +43,21 @@ class Moved(NamedTuple):
     distance: float
     image: Tensor | None  # (C,H,W)
     error: float | None  # of the pixels
+    astray: bool  # farther from the truth than features that were left as they are
+    static: bool  # astray, and drawn worse than a plain grey
 
 
 class Move(NamedTuple):
-    """The image truly transformed (C,H,W), the value it counts from, and every way to get there by its name."""
+    """The image truly transformed (C,H,W), the value it counts from, and every way to get there by its name.
+
+    `redrawn`: the decoder draws the picture from its own features better than a plain grey would.
+    """
 
     truth: Tensor
     start: float
     ways: dict[str, Moved]
-
-
-class Neighbour(NamedTuple):
-    """A test image that lies near: its pixels (C,H,W), its label, the parameter it was given, and the cosine."""
-
-    image: Tensor
-    label: str
-    parameter: float | None
-    cosine: float
+    redrawn: bool
+    unknown: bool  # it counts as untouched because its value could not be read
 
 
 class Range(NamedTuple):
@@ -116,78 +69,52 @@ class Range(NamedTuple):
     first: float
 
 
-def open_explorer(run: str | os.PathLike[str], device: str = "auto") -> Explorer:
-    """Everything that the page needs of a trained run; what is missing is left out, and said."""
-    encoder = load(run, device)
-    found = {name: load_decoder(run, name, device) for name in encoder.groups}
-    decoders = {name: decoder for name, decoder in found.items() if decoder is not None}
-    try:
-        return Explorer(encoder, decoders, *_test_images(encoder))
-    except (ValueError, OSError) as error:
-        reason = first_line(error)
-        none = torch.empty(0, encoder.channels, *_size(encoder), dtype=torch.uint8)
-        missing = f"The model's test images cannot be opened ({reason}): drop one of yours."
-        return Explorer(encoder, decoders, none, missing=missing)
+def knows(reading: Reading, axis: Axis, group: Group) -> bool:
+    """Is the value of one picture worth naming: is its spread nearer to the best than to that of equal bins?"""
+    own, sharp, flat = measure_spread(reading, axis, group)
+    return own < (sharp + flat) / 2
 
 
-def pick(explorer: Explorer, place: int) -> Picture:
-    """A test image."""
-    image = as_float(explorer.images[place : place + 1].to(explorer.encoder.device))
-    return Picture(image, explorer.encoder.features(image), place)
-
-
-def drop(explorer: Explorer, path: Path) -> Picture:
-    """A stranger's file; what is not an image, or is absurdly large, is refused with a sentence."""
-    size = path.stat().st_size
-    if size > LARGEST_FILE:
-        raise DuetError(f"The file has {size / 1e6:.0f} MB; at most {LARGEST_FILE / 1e6:.0f} are taken.")
-    height, width = _size(explorer.encoder)
-    try:
-        with quiet():
-            tall, wide = measure(path)
-            if tall * wide > LARGEST_IMAGE:
-                most = LARGEST_IMAGE // 1_000_000
-                raise DuetError(f"The image has {wide} x {tall} pixels; at most {most} million are taken.")
-            pixels = torch.from_numpy(decode(path, explorer.encoder.channels, height if height == width else None))
-    except Unreadable as reason:
-        raise DuetError(f"This file cannot be read as an image: {reason}.") from None
-    image = as_float(pixels.unsqueeze(0).to(explorer.encoder.device))
-    if image.shape[2:] != (height, width):
-        image = functional.interpolate(image, (height, width), mode="bilinear", antialias=True).clamp(0, 1)
-    return Picture(image, explorer.encoder.features(image))
+def measure_spread(reading: Reading, axis: Axis, group: Group) -> Spread:
+    """The spread of one picture's reading, that of the target at the same g, and that of equal bins about it."""
+    g = reading.g[:1].double().cpu()
+    sharp = axis.target.estimate(axis.target.masses(g, axis.bins)).spread
+    centres = (torch.arange(axis.bins, dtype=torch.float64) + 0.5) / axis.bins
+    flat = group.domain.distance(centres, g).square().mean().sqrt()
+    width = abs(group.span[1] - group.span[0])
+    return Spread(float(reading.spread[0]), float(sharp) * width, float(flat) * width)
 
 
 def read(explorer: Explorer, picture: Picture, name: str) -> Marginal | None:
     """P(g|x) of a picture; None when the features have no columns for the group."""
     if not explorer.tracks(name):
         return None
-    group, representation = explorer.group(name), explorer.encoder.representation(picture.z)
-    estimate = representation.recover(name)
-    low, high = group.span
-    return Marginal(
-        representation.marginal(name)[0].tolist(),
-        float(group.parameter(float(estimate.g[0]))),
-        float(estimate.spread[0]) * abs(high - low),
-    )
+    representation = explorer.encoder.representation(picture.z)
+    axis, masses = representation.find(name), representation.marginal(name)[0].tolist()
+    if not axis.readable:
+        return Marginal(masses, None, None)
+    group, reading = explorer.group(name), explorer.encoder.recover(representation, axis)
+    value = float(reading.value[0]) if knows(reading, axis, group) else None
+    return Marginal(masses, value, measure_spread(reading, axis, group))
 
 
 def start(explorer: Explorer, picture: Picture, name: str) -> float:
     """The g that a picture counts as: test images are untouched, a dropped one may have come transformed.
 
-    Only on circles, where every element can be undone, and only if the model knows an origin.
+    Only on circles, where every element can be undone, and only if the model knows an origin and the value.
     """
-    group = explorer.group(name)
-    if picture.place is not None or explorer.relative or not group.cyclic or not explorer.tracks(name):
+    group, reading = explorer.group(name), _reading_to_undo(explorer, picture, name)
+    if reading is None or reading.parameter is None:
         return group.identity
-    g = explorer.encoder.representation(picture.z).recover(name).g.float().cpu()
+    g = group.from_parameter(reading.parameter)
     if group.elements is not None:
-        return group.elements[int(group.domain.nearest(g, torch.tensor(group.elements))[0])]
-    return float(g[0])
+        return group.elements[int(group.domain.nearest(g[None], torch.tensor(group.elements))[0])]
+    return float(g)
 
 
 @torch.inference_mode()
 def move(explorer: Explorer, picture: Picture, name: str, parameter: float) -> Move:
-    """The picture truly taken to a parameter, and its features taken there by T_g, by the fitted action, not at all.
+    """The picture truly taken to a parameter, and its features taken there by every action there is, and not at all.
 
     Distances are |T z - f(tau x)|.
     """
@@ -200,29 +127,14 @@ def move(explorer: Explorer, picture: Picture, name: str, parameter: float) -> M
     representation = encoder.representation(picture.z)
     kinds = [Prescribed.name] if explorer.tracks(name) else []
     kinds += list(encoder.actions.get(name, {}))
-    moved = {"none": picture.z}
+    moved = {UNMOVED: picture.z}
     moved |= {kind: representation.action(kind, name).carry(picture.z, origin, g) for kind in kinds}
-    ways = {way: _compare(explorer.decoders.get(name), z, reached, truth) for way, z in moved.items()}
-    return Move(truth[0].cpu(), float(group.parameter(origin)), ways)
-
-
-def neighbours(explorer: Explorer, picture: Picture, space: Space, turned: str = "") -> list[Neighbour]:
-    """The test images nearest to a picture by cosine; with `turned`, each under a random element of that group."""
-    bank = _bank(explorer, turned)
-    view = explorer.encoder.layout.content if space == "content" else torch.nn.Identity()
-    cosine = functional.cosine_similarity(view(bank.z), view(picture.z))
-    if picture.place is not None:
-        cosine[picture.place] = -torch.inf  # itself
-    best = cosine.topk(min(NEIGHBOURS, len(cosine) - (picture.place is not None))).indices.tolist()
-    return [
-        Neighbour(
-            bank.images[i],
-            explorer.labels[i] if explorer.labels else "",
-            None if bank.g is None else float(explorer.group(turned).parameter(float(bank.g[i]))),
-            float(cosine[i]),
-        )
-        for i in best
-    ]
+    decoder = explorer.decoders.get(name)
+    ways = {way: _compare(decoder, z, picture.z, reached, truth) for way, z in moved.items()}
+    redrawn = decoder is not None and _redraws(decoder, picture)
+    reading = _reading_to_undo(explorer, picture, name)
+    unknown = reading is not None and reading.parameter is None
+    return Move(truth[0].cpu(), float(group.parameter(origin)), ways, redrawn, unknown)
 
 
 def slider(group: Group) -> Range:
@@ -241,41 +153,28 @@ def slider(group: Group) -> Range:
     return Range(low, high, round((high - low) / 100, 6), max(low, high, key=lambda value: abs(value - own)))
 
 
-def _compare(decoder: Decoder | None, z: Tensor, reached: Tensor, truth: Tensor) -> Moved:
-    distance = float((z - reached).norm())
+def _reading_to_undo(explorer: Explorer, picture: Picture, name: str) -> Marginal | None:
+    """What a dropped picture's start is taken from, if from anything."""
+    if picture.place is not None or explorer.relative or not explorer.group(name).cyclic:
+        return None
+    return read(explorer, picture, name)
+
+
+def _compare(decoder: Decoder | None, z: Tensor, unmoved: Tensor, reached: Tensor, truth: Tensor) -> Moved:
+    distance, least = float((z - reached).norm()), STILL * float(reached.norm())
+    astray = distance > float((unmoved - reached).norm()) > least
     if decoder is None:
-        return Moved(distance, None, None)
+        return Moved(distance, None, None, astray, static=False)
     image = decoder.images(z)
-    return Moved(distance, image[0].cpu(), float(squared_errors(image, truth.to(image.device))[0]))
+    error = float(squared_errors(image, truth.to(image.device))[0])
+    return Moved(distance, image[0].cpu(), error, astray, static=astray and error >= _error_of_grey(truth))
 
 
-def _bank(explorer: Explorer, turned: str) -> Bank:
-    """The test images, as they are or each under an element of its own, with their features; computed once."""
-    if turned not in explorer._banks:
-        images, g = as_float(explorer.images.to(explorer.encoder.device)), None
-        if turned:
-            group = explorer.group(turned)
-            g = group.sample(len(images), torch.Generator().manual_seed(0))
-            images = group.apply(images, g)
-        explorer._banks[turned] = Bank(images, explorer.encoder.features(images), g)
-    return explorer._banks[turned]
+def _redraws(decoder: Decoder, picture: Picture) -> bool:
+    image = decoder.images(picture.z)
+    return float(squared_errors(image, picture.image.to(image.device))[0]) < _error_of_grey(picture.image)
 
 
-def _test_images(encoder: Encoder) -> tuple[Tensor, tuple[str, ...]]:
-    data = training_data(encoder)
-    if "source" not in data:
-        raise DuetError("it does not say which they are")
-    source: Any = open_images(**{**data, "subset": None}, split="test")
-    pixels, labels = next(source.batches(min(IMAGES, len(source)), seed=0, epoch=0, drop_last=False))
-    if encoder.image_size is not None and pixels.shape[2:] != encoder.image_size:
-        raise DuetError("they have another size than the model knows")
-    if labels is None:
-        return pixels, ()
-    names = source.classes or ()
-    return pixels, tuple(names[y] if 0 <= y < len(names) else "" if y < 0 else str(y) for y in labels.tolist())
-
-
-def _size(encoder: Encoder) -> tuple[int, int]:
-    if encoder.image_size is None:
-        raise DuetError("this model does not say which size of images it takes; give Encoder(..., image_size=...)")
-    return encoder.image_size
+def _error_of_grey(image: Tensor) -> float:
+    """The squared error of the best picture of one grey."""
+    return float(image.var(correction=0))

@@ -9,11 +9,12 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from markupsafe import escape
-
 from ..error import DuetError
-from .drawing import as_pillow, show_move, show_neighbours, show_notice, show_reading
-from .model import LARGEST_FILE, Explorer, Picture, drop, move, neighbours, open_explorer, pick, read, slider
+from .drawing import as_pillow, show_empty, show_head, show_move, show_neighbours, show_notice, show_reading
+from .model import move, read, slider
+from .neighbour import neighbours
+from .opening import Explorer, open_explorer
+from .picture import LARGEST_FILE, Picture, drop, pick
 
 GALLERY = 48
 HOST = "127.0.0.1"
@@ -84,14 +85,14 @@ def build(explorer: Explorer, gradio: Any) -> Any:
     has_images = len(explorer.images) > 0
     first = pick(explorer, 0) if has_images else None
     begin = slider(explorer.group(names[0])).first
-    with gradio.Blocks(title="duet explore", analytics_enabled=False) as page:
-        gradio.HTML(_head(explorer), elem_classes="duet-head")
+    with gradio.Blocks(title=explorer.title, analytics_enabled=False) as page:
+        gradio.HTML(show_head(explorer), elem_id="duet-head")
         picture = gradio.State(first)
         with gradio.Row(elem_id="duet-main"):
-            with gradio.Column(scale=2, min_width=280):
+            with gradio.Column(elem_id="duet-picker"):
                 gallery = gradio.Gallery(
                     [as_pillow(image) for image in explorer.images[:GALLERY]],
-                    label="Test images: pick one",
+                    label="Test images",
                     columns=6,
                     height=330,
                     allow_preview=False,
@@ -99,49 +100,50 @@ def build(explorer: Explorer, gradio: Any) -> Any:
                     format="png",
                     buttons=[],
                     interactive=False,
+                    selected_index=0 if has_images else None,
                     visible=has_images,
                     elem_id="duet-gallery",
                 )
-                dropped = gradio.File(label="Or drop one of yours", height=150, elem_id="duet-drop")
+                dropped = gradio.File(label="An image of yours", show_label=False, height=64, elem_id="duet-drop")
                 notice = gradio.HTML(show_notice(explorer.missing), elem_id="duet-notice")
-                group = gradio.Dropdown(names, value=names[0], label="Group", visible=len(names) > 1)
-            with gradio.Column(scale=5, min_width=320), gradio.Tabs():
-                with gradio.Tab("Move g"):
+                words = [(explorer.called(name), name) for name in names]
+                group = gradio.Dropdown(words, value=names[0], label="Transformation", visible=len(names) > 1)
+            with gradio.Column(elem_id="duet-result"), gradio.Tabs():
+                with gradio.Tab("Read and move"):
                     reading = gradio.HTML(_reading(explorer, first, names[0]), elem_id="duet-reading")
-                    value = gradio.Slider(**_slider(explorer, names[0]), elem_id="duet-g", buttons=[])
+                    value = gradio.Slider(
+                        **_slider(explorer, names[0]), visible=has_images, elem_id="duet-g", buttons=[]
+                    )
                     moved = gradio.HTML(_moved(explorer, first, names[0], begin), elem_id="duet-moved")
                 with gradio.Tab("Neighbours"):
-                    among = gradio.Radio(
-                        [("as they are", False), ("each under a random element of the group", True)],
-                        value=True,
-                        label="Test images",
-                        visible=has_images,
-                    )
+                    among = gradio.Radio(**_among(explorer, names[0]), value=True, visible=has_images)
                     near = gradio.HTML(_near(explorer, first, names[0], True), elem_id="duet-near")
 
         def choose(chosen: gradio.SelectData, name: str, at: float, turned: bool) -> tuple[Any, ...]:
             found = pick(explorer, int(chosen.index))
             return found, "", *_all(explorer, found, name, at, turned)
 
-        def take(path: str | None, now: Picture | None, name: str, at: float, turned: bool) -> tuple[Any, ...]:
-            if path is None:
-                return (now, "", *[gradio.skip()] * 3)
+        def take(path: str, now: Picture | None, name: str, at: float, turned: bool) -> tuple[Any, ...]:
             try:
                 found = drop(explorer, Path(path))
             except (ValueError, OSError) as refusal:
-                return (now, show_notice(str(refusal)), *[gradio.skip()] * 3)
-            return found, "", *_all(explorer, found, name, at, turned)
+                return (None, *[gradio.skip()] * 2, now, show_notice(str(refusal)), *[gradio.skip()] * 3)
+            changed = gradio.Gallery(selected_index=None), gradio.Slider(visible=True)
+            return None, *changed, found, "", *_all(explorer, found, name, at, turned)
 
         def change_group(now: Picture | None, name: str, turned: bool) -> tuple[Any, ...]:
             begin = slider(explorer.group(name)).first
-            return gradio.Slider(**_slider(explorer, name)), *_all(explorer, now, name, begin, turned)
+            shown = _all(explorer, now, name, begin, turned)
+            return gradio.Slider(**_slider(explorer, name)), gradio.Radio(**_among(explorer, name)), *shown
 
         shown = [reading, moved, near]
         # `choose` is defined where gradio is a variable, so its annotations are told by hand.
         choose.__annotations__ = {"chosen": gradio.SelectData}
         gallery.select(choose, [group, value, among], [picture, notice, *shown], **EVENT)
-        dropped.change(take, [dropped, picture, group, value, among], [picture, notice, *shown], **EVENT)
-        group.change(change_group, [picture, group, among], [value, *shown], **EVENT)
+        # The field is emptied again, so that it takes the next file and shows none that was refused.
+        taken = [dropped, gallery, value, picture, notice, *shown]
+        dropped.upload(take, [dropped, picture, group, value, among], taken, **EVENT)
+        group.change(change_group, [picture, group, among], [value, among, *shown], **EVENT)
         value.input(
             lambda now, name, at: _moved(explorer, now, name, at),
             [picture, group, value],
@@ -166,7 +168,7 @@ def _all(explorer: Explorer, picture: Picture | None, name: str, at: float, turn
 
 def _reading(explorer: Explorer, picture: Picture | None, name: str) -> str:
     if picture is None:
-        return show_notice("Drop an image to begin.")
+        return show_empty("Drop an image to see what the model reads off it.")
     return show_reading(explorer, picture, name, read(explorer, picture, name))
 
 
@@ -176,12 +178,12 @@ def _moved(explorer: Explorer, picture: Picture | None, name: str, at: float) ->
 
 def _near(explorer: Explorer, picture: Picture | None, name: str, turned: bool) -> str:
     if picture is None or len(explorer.images) < 2:
-        return show_notice("There are no test images to be neighbours.")
+        return show_empty("There are no test images to be neighbours.")
     under = name if turned else ""
     found = {"full": neighbours(explorer, picture, "full", under)}
     if explorer.encoder.layout.axes:
         found = {"content": neighbours(explorer, picture, "content", under), **found}
-    return show_neighbours(explorer, picture, under, found)
+    return show_neighbours(explorer, picture, name, found)
 
 
 def _slider(explorer: Explorer, name: str) -> dict[str, Any]:
@@ -189,14 +191,11 @@ def _slider(explorer: Explorer, name: str) -> dict[str, Any]:
     group = explorer.group(name)
     low, high, step, first = slider(group)
     unit = f" ({group.unit})" if group.unit else ""
-    label = f"Shift {name}, from as it is{unit}" if explorer.relative else f"g: take the picture to this {name}{unit}"
+    label = f"Move {'by' if explorer.relative else 'to'}: {explorer.called(name)}{unit}"
     return {"minimum": low, "maximum": high, "step": step, "value": first, "label": label}
 
 
-def _head(explorer: Explorer) -> str:
-    encoder = explorer.encoder
-    title = escape(str(encoder.provenance.get("title") or "An encoder"))
-    groups = ", ".join(group.title or group.name for group in encoder.groups.values())
-    return (
-        f"<h1>{title}, {escape(groups)}</h1><p>What the features know, and what happens when only they are moved.</p>"
-    )
+def _among(explorer: Explorer, name: str) -> dict[str, Any]:
+    """Among which images neighbours are sought."""
+    choices = [("as they are", False), (f"each at a random {explorer.called(name)}", True)]
+    return {"choices": choices, "label": "Test images"}

@@ -16,6 +16,8 @@ class Action(ABC):
 
     name: ClassVar[str]
     title: ClassVar[str]
+    meaning: ClassVar[str] = ""
+    """What it does, in a few plain words."""
 
     @abstractmethod
     def act(self, z: Tensor, by: float | Tensor) -> Tensor:

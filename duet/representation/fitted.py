@@ -29,6 +29,7 @@ class FittedAction(nn.Module, Action):
 
     name: ClassVar[str] = "fitted"
     title: ClassVar[str] = "the fitted action"
+    meaning: ClassVar[str] = "a linear map learned from pairs of images"
 
     mean: Tensor  # (D,)
     scale: Tensor  # (D,)

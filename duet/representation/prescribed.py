@@ -52,6 +52,7 @@ class Prescribed(Action):
 
     name: ClassVar[str] = "prescribed"
     title: ClassVar[str] = "the paper's T_g"
+    meaning: ClassVar[str] = "changes the column means only"
 
     def act(self, z: Tensor, by: float | Tensor) -> Tensor:
         """T of what is recovered plus `by`."""

@@ -35,6 +35,7 @@ class Spectrum(nn.Module, Action):
 
     name: ClassVar[str] = "spectral"
     title: ClassVar[str] = "the spectral action"
+    meaning: ClassVar[str] = "turns each harmonic by its own angle"
 
     mean: Tensor  # (D,)
     analysis: Tensor  # (M, D, 2): component m of a feature is analysis_m (z - mean)

@@ -1,6 +1,11 @@
-"""Debian's Chromium, driven by Playwright; where there is none these tests are skipped, and say how to get it."""
+"""Debian's Chromium, driven by Playwright; where there is none these tests are skipped, and say how to get it.
 
+With DUET_SCREENSHOTS=FOLDER every page is kept there as it looked at the end of its test, to be looked at.
+"""
+
+import os
 import shutil
+from pathlib import Path
 
 import pytest
 
@@ -21,7 +26,7 @@ def browser():
 
 
 @pytest.fixture
-def open_page(browser):
+def open_page(browser, request):
     """A function that opens an address; `page.complaints` are console errors, `page.asked` all addresses asked for."""
     contexts = []
 
@@ -38,5 +43,8 @@ def open_page(browser):
         return page
 
     yield opened
-    for context in contexts:
+    folder = os.environ.get("DUET_SCREENSHOTS")
+    for number, context in enumerate(contexts):
+        if folder:
+            context.pages[0].screenshot(path=Path(folder) / f"{request.node.name}-{number}.png", full_page=True)
         context.close()

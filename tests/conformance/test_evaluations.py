@@ -19,7 +19,7 @@ from tests.conftest import random_encoder
 NAMES = list(EVALUATIONS)
 SILENT = {"transfer", "cost"}  # numbers of other sets and of the machine, which no sentence could sum up
 TIMED = {"cost"}
-SIZES = Sizes(images=12, sweep=8, copies=8, queries=2, probe=64, pairs=200, decoder_steps=2)
+SIZES = Sizes(images=12, sweep=8, copies=8, queries=2, probe=64, decoder_steps=2)
 SUBJECTS = {
     "table": {},
     "relative": {"reference": "relative"},

@@ -10,7 +10,7 @@ from duet.evaluation.subject import Outsider
 from duet.groups import find_group
 from duet.representation import Axis, Gaussian, Table
 
-SMALL = Sizes(images=12, sweep=16, copies=16, queries=3, probe=64, pairs=300, decoder_steps=3)
+SMALL = Sizes(images=12, sweep=16, copies=16, queries=3, probe=64, decoder_steps=3)
 BRIGHTNESS = Table(3, Axis("brightness", 8, Gaussian(0.2)))
 
 

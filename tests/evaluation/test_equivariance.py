@@ -119,22 +119,55 @@ def test_an_exact_table_has_an_empty_diagonal(perfect):
     assert result.scalars["row_minimum_within_one_bin"] == 1.0
     assert result.scalars["row_minimum_within_one_bin_logits"] == 1.0
     assert result.scalars["diagonal_contrast"] > 0.99
-    assert result.scalars["sensitivity"] > 1
+    assert result.scalars["error_prescribed_untouched"] < 1e-3
+    assert result.scalars["sensitivity_untouched"] > 1
     assert result.arrays["map"].shape == (16, 16)
-    shown = {"error_prescribed", "error_fitted", "sensitivity", "row_minimum_within_one_bin"}
+    shown = {"error_prescribed", "error_fitted", "error_fitted_other_classes", "sensitivity"}
+    shown |= {"row_minimum_within_one_bin"}
     assert set(Equivariance().summary(result)) == shown  # the guard stands with the errors, always
+
+
+def test_errors_are_those_of_a_slow_loop(perfect):
+    context, _ = perfect
+    orbit, action = context.orbit(), context.fitted
+    result = Equivariance().measure(context)
+    left = still = 0.0
+    for i, start in enumerate(orbit.start.tolist()):
+        for goal in range(len(orbit.g)):
+            if goal != start:
+                z, reached = orbit.z[start, i], orbit.z[goal, i]
+                by = float(orbit.g[goal, i] - orbit.g[start, i])
+                left += float((action(z.unsqueeze(0), by)[0] - reached).square().sum())
+                still += float((z - reached).square().sum())
+    assert result.scalars["error_fitted"] == pytest.approx(left / still, rel=1e-3)
+    low, high = result.intervals["error_fitted"]
+    assert low <= result.scalars["error_fitted"] <= high
+
+
+def test_from_untouched_images_an_action_must_explain_sharpness_too():
+    # The features see how rough an image is and nothing else; turning makes it smooth, whatever the angle.
+    images = torch.rand(120, 1, 12, 12, generator=torch.Generator().manual_seed(0))
+
+    def roughness(x):
+        rough = (x[..., 1:, :] - x[..., :-1, :]).square().mean((1, 2, 3))
+        return torch.stack([rough, rough.sqrt()], 1)
+
+    context = make_context(as_subject(roughness, "rot360", images[:2]), images, find_group("rot360"))
+    scalars = Equivariance().measure(context).scalars
+    assert scalars["sensitivity_untouched"] > 3 * scalars["sensitivity"]
 
 
 def test_the_map_costs_the_sweep_and_no_image_more(perfect):
     context, counter = perfect
     _ = context.fitted  # fitted once, for whoever needs it
-    before = counter.images
+    assert counter.images == 40 * 4
     result = Equivariance().measure(context)
-    # 16 elements of 12 images, and the 12 untouched ones: the grid of 16 does not hold the identity.
-    assert counter.images - before == 17 * 12
+    # 16 elements of 12 images from turned starts; 16 more for the paper's map, and the 12 untouched images: the grid
+    # of 16 does not hold the identity. Actions for other classes are fitted on the same views.
+    assert counter.images - 40 * 4 == (16 + 17) * 12
     assert {"map", "map_logits", "map_fitted", "map_logits_fitted"} <= set(result.arrays)
     Equivariance().measure(context)
-    assert counter.images - before == 17 * 12
+    assert counter.images - 40 * 4 == (16 + 17) * 12
 
 
 def test_a_wrong_action_is_caught(perfect):
@@ -166,7 +199,7 @@ def test_no_action_has_error_one():
     idle = FittedAction.fit(z, z, torch.rand(4), cyclic=True, order=0, ridge=1.0)
     subject = as_subject(torch.nn.Flatten(), "rot360", images[:2])
     context = make_context(subject, images, find_group("rot360"), sizes=SMALL)
-    context._cache["fitted", "rot360"] = idle
+    context._cache["actions", "rot360"] = {"fitted": idle}
     result = Equivariance().measure(context)
     assert result.scalars["error_fitted"] == pytest.approx(1, abs=1e-4)
 

@@ -8,9 +8,10 @@ import pytest
 from duet.evaluation import Result
 from duet.evaluation.dependence import draw_dependence
 from duet.evaluation.drawing.confusion import draw_confusion
+from duet.evaluation.drawing.recovery import draw_marginals, draw_probe, draw_recovery
 from duet.evaluation.equivariance import draw_equivariance
 from duet.evaluation.marginals import draw_ambiguity
-from duet.evaluation.recovery import Recovery, draw_marginals, draw_probe, draw_recovery
+from duet.evaluation.recovery import Recovery
 from duet.evaluation.retrieval import draw_retrieval
 
 ROTATION = {"group": "rot360", "unit": "degrees", "span": [-180.0, 180.0], "cyclic": True, "data": "digits"}

@@ -7,7 +7,9 @@ import scipy.stats
 import torch
 
 from duet.domain import as_domain
-from duet.evaluation.recovery import Recovery, calibration, difference_errors, errors, linear_probe, rank_correlation
+from duet.evaluation.element import errors
+from duet.evaluation.probe import linear_probe
+from duet.evaluation.recovery import Recovery, calibration, difference_errors, rank_correlation
 from duet.evaluation.subject import Outsider
 from duet.groups import GROUPS, find_group
 from duet.representation import Axis, Table, VonMises
@@ -42,17 +44,18 @@ def test_a_constant_offset_leaves_differences_right():
     g = torch.arange(10) / 10
     for name in ("rot360", "rot4"):
         found = (g + 0.3).remainder(1).unsqueeze(1).expand(10, 4)
-        scalars = difference_errors(g, found, GROUPS[name], generator())
-        assert scalars["mean_difference_error_degrees"] == pytest.approx(0, abs=1e-3)
+        error = difference_errors(g.unsqueeze(1).expand(10, 4), found, GROUPS[name], generator())
+        assert float(error.mean()) == pytest.approx(0, abs=1e-3)
 
 
 def test_difference_errors_by_hand():
     # Two elements, so every pair is (0, 1/2) or (1/2, 0): true difference a half, found 0.4 either way.
     found = torch.tensor([[0.0, 0.2], [0.4, 0.6]])
-    scalars = difference_errors(torch.tensor([0.0, 0.5]), found, GROUPS["brightness"], generator())
-    assert scalars["median_difference_error_factor"] == pytest.approx(0.08)
-    scalars = difference_errors(torch.tensor([0.0, 0.5]), found, GROUPS["rot360"], generator())
-    assert scalars["median_difference_error_degrees"] == pytest.approx(36, abs=1e-3)
+    true = torch.tensor([[0.0, 0.0], [0.5, 0.5]])
+    error = difference_errors(true, found, GROUPS["brightness"], generator())
+    assert float(error.median()) == pytest.approx(0.08)
+    error = difference_errors(true, found, GROUPS["rot360"], generator())
+    assert float(error.median()) == pytest.approx(36, abs=1e-3)
 
 
 def test_a_normal_error_of_its_own_spread_is_calibrated():

@@ -5,9 +5,10 @@ from dataclasses import replace
 import pytest
 import torch
 
+from duet.data import MemoryImages
 from duet.evaluation import Context, Sizes
-from duet.evaluation.context import Sweep
-from duet.evaluation.retrieval import Retrieval, _copies, distances, score
+from duet.evaluation.context import Orbit
+from duet.evaluation.retrieval import Retrieval, _copies, distances, draw_queries, score
 from duet.groups import find_group
 from duet.representation import Action
 
@@ -44,9 +45,10 @@ class Adding(Action):
 
 def test_distances_go_to_the_copies_of_the_same_image():
     z = torch.tensor([[[0.0], [10.0]], [[1.0], [20.0]]])  # two elements of two images
-    sweep = Sweep(find_group("brightness"), torch.tensor([0.0, 1.0]), z, z[0])
+    g = torch.tensor([[0.0, 0.0], [1.0, 1.0]])
+    orbit = Orbit(find_group("brightness"), g, z, torch.zeros(2, dtype=torch.long))
     source, goal = torch.tensor([[0], [1]]), torch.tensor([[1], [0]])
-    found = distances(sweep, source, goal, Adding())
+    found = distances(orbit, source, goal, Adding())
     # Image 0 moves from 0 to 0 + 1; image 1 from 20 to 20 - 1.
     assert found.tolist() == [[1.0, 0.0], [9.0, 1.0]]
 
@@ -87,13 +89,45 @@ def test_a_relative_reference_moves_by_the_difference(perfect):
     ("name", "kept"), [("rot360", [0.0, 0.25, 0.5, 0.75]), ("brightness", [0.0, 0.25, 0.625, 0.875])]
 )
 def test_copies_lie_evenly_apart(name, kept):
-    g = torch.arange(8) / 8
-    sweep = Sweep(find_group(name), g, torch.zeros(8, 2, 3), torch.zeros(2, 3))
-    assert _copies(sweep, 4).g.tolist() == kept
-    assert _copies(sweep, 50) is sweep
+    g = (torch.arange(8) / 8).unsqueeze(1).expand(8, 2)
+    orbit = Orbit(find_group(name), g, torch.zeros(8, 2, 3), torch.tensor([0, 7]))
+    few = _copies(orbit, 4)
+    assert few.g[:, 0].tolist() == kept
+    assert bool((few.start < 4).all())
+    assert _copies(orbit, 50) is orbit
+
+
+def test_every_image_starts_somewhere_else_and_its_copies_go_around(collapsed):
+    orbit = collapsed.orbit()
+    assert orbit.g.shape == (16, 12)
+    assert len(set(orbit.g[0].tolist())) == 12
+    steps = orbit.group.domain.distance(orbit.g[1:], orbit.g[:-1])
+    torch.testing.assert_close(steps, torch.full_like(steps, 1 / 16))
+    assert len(set(orbit.start.tolist())) > 3
+    assert collapsed.orbit() is orbit
+
+
+def test_queries_never_stay_where_they_are():
+    source, goal = draw_queries(5, 200, 3, torch.Generator().manual_seed(0))
+    assert bool((source != goal).all())
+    assert set(goal.flatten().tolist()) == set(range(5))
+
+
+def test_actions_of_other_classes_are_tested_on_every_image_once(pixels):
+    found = pixels.foreign_actions
+    assert sorted(torch.cat([images for images, _ in found]).tolist()) == list(range(12))
+    for images, actions in found:
+        assert len(set(pixels.image_labels[images].tolist())) == 1  # of two classes
+        assert set(actions) == {"fitted", "spectral"}
+    assert Retrieval().measure(pixels).scalars["hit1_fitted_other_classes"] > 0.9
+
+
+def test_without_labels_there_are_no_other_classes(pixels):
+    train = MemoryImages("made", "train", pixels.train.tensors()[0])
+    assert replace(pixels, train=train, _cache={}).foreign_actions == []
 
 
 def test_more_queries_are_more_rows(perfect):
     context, _ = perfect
-    more: Context = replace(context, sizes=Sizes(images=12, sweep=16, queries=5, probe=64, pairs=300), _cache={})
+    more: Context = replace(context, sizes=Sizes(images=12, sweep=16, queries=5, probe=64), _cache={})
     assert Retrieval().measure(more).arrays["parameter_error_prescribed"].shape == (60,)

@@ -191,7 +191,7 @@ def test_flat_names_join_result_and_scalar():
 
 def test_a_run_on_disk_is_evaluated_in_its_folder(tmp_path):
     random_encoder().save(tmp_path / "model")
-    sizes = replace(suite.SIZES["demo"], images=8, sweep=8, probe=64, pairs=64, train=100, test=50)
+    sizes = replace(suite.SIZES["demo"], images=8, sweep=8, probe=64, train=100, test=50)
     results = evaluate(tmp_path, ["classification", "equivariance"], sizes=sizes, progress=False)
     assert sorted(p.name for p in (tmp_path / "results").glob("*.json")) == ["classification.json", "equivariance.json"]
     assert results["equivariance"].provenance["data"] == "digits"
@@ -203,7 +203,7 @@ def test_a_run_on_disk_is_evaluated_in_its_folder(tmp_path):
 def test_what_is_not_the_runs_own_replaces_nothing(tmp_path, monkeypatch):
     random_encoder().save(tmp_path / "run" / "model")
     random_encoder().save(tmp_path / "other" / "model")
-    sizes = replace(suite.SIZES["demo"], images=8, sweep=8, probe=64, pairs=64, decoder_steps=1)
+    sizes = replace(suite.SIZES["demo"], images=8, sweep=8, probe=64, decoder_steps=1)
     for folder, own in (("run", {}), ("run", {"group": "rot4"}), ("other", {})):
         context = suite.open_context(tmp_path / folder, sizes=sizes, **own)
         evaluate(
@@ -266,7 +266,7 @@ def test_transfer_without_a_set_is_left_out_with_a_reason(perfect, capsys):
 def test_a_user_encoder_on_a_named_set(tmp_path, monkeypatch):
     (tmp_path / "another_for_a_test.py").write_text("import torch\ndef build():\n    return torch.nn.Flatten()\n")
     monkeypatch.syspath_prepend(tmp_path)
-    sizes = replace(suite.SIZES["demo"], images=8, sweep=8, probe=64, pairs=64)
+    sizes = replace(suite.SIZES["demo"], images=8, sweep=8, probe=64)
     context = suite.open_encoder_context("another_for_a_test:build", "rot4", "digits", channels=1, sizes=sizes)
     scalars = evaluate(context, ["equivariance"], progress=False)["equivariance"].scalars
     assert "error_fitted" in scalars

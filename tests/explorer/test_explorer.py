@@ -12,12 +12,16 @@ from PIL import Image
 
 from duet.cli import main
 from duet.domain import Circle
-from duet.explorer import drawing, model
-from duet.explorer.model import drop, move, neighbours, open_explorer, pick, read, slider, start
+from duet.explorer import drawing, neighbour, page, picture
+from duet.explorer.model import Move, Moved, knows, measure_spread, move, read, slider, start
+from duet.explorer.neighbour import neighbours
+from duet.explorer.opening import Explorer, open_explorer
+from duet.explorer.picture import Picture, drop, pick
 from duet.groups import GROUPS
-from duet.model import Encoder, fit_action, save_decoder
+from duet.model import Encoder, Reading, fit_action, save_decoder
 from duet.networks import build_backbone
 from duet.networks.decoder import small_decoder
+from duet.representation import ACTIONS, Axis, Gaussian, Table, VonMises
 from duet.training.experiment import Experiment, build_layout, data_of
 from duet.unit import in_unit
 
@@ -55,6 +59,13 @@ def make(tmp_path_factory):
     return lambda **changes: open_explorer(make_model(tmp_path_factory.mktemp("model"), **changes))
 
 
+def turned(explorer, name, g, place=None):
+    """A picture whose features say g as clearly as they can."""
+    own = pick(explorer, 3)
+    z = explorer.encoder.representation(own.z).act(name, to=g).flat
+    return Picture(own.image, z, place)
+
+
 @pytest.fixture
 def photo(tmp_path):
     path = tmp_path / "photo.png"
@@ -79,12 +90,65 @@ def test_a_model_without_its_images_still_takes_yours(make, photo):
 
 
 def test_the_reading_is_that_of_the_representation(explorer):
-    picture = pick(explorer, 3)
-    reading = read(explorer, picture, "rot360")
+    reading = read(explorer, pick(explorer, 3), "rot360")
     representation = explorer.encoder.embed(explorer.images[3:4])
     assert reading.masses == pytest.approx(representation.marginal().squeeze(0).tolist(), abs=1e-5)
-    assert reading.parameter == pytest.approx(float(representation.recover().g) * 360 - 180, abs=0.01)
-    assert reading.spread == pytest.approx(float(representation.recover().spread) * 360, abs=0.01)
+    assert reading.spread.own == pytest.approx(float(representation.recover().spread) * 360, abs=0.01)
+    clear = turned(explorer, "rot360", 0.3)
+    assert read(explorer, clear, "rot360").parameter == pytest.approx(0.3 * 360 - 180, abs=0.01)
+
+
+def test_what_is_spread_over_everything_is_unknown(explorer):
+    flat = Picture(pick(explorer, 3).image, torch.zeros(1, 128))
+    reading = read(explorer, flat, "rot360")
+    assert reading.parameter is None
+    assert reading.spread.own == pytest.approx(reading.spread.flat, abs=1e-3)
+    page = drawing.show_reading(explorer, flat, "rot360", reading)
+    assert 'class="duet-unknown">unknown</b>' in page
+    assert "do not single out one value" in page
+    assert "duet-line" not in page
+    assert "duet-band" not in page
+    known = turned(explorer, "rot360", 0.3)
+    page = drawing.show_reading(explorer, known, "rot360", read(explorer, known, "rot360"))
+    assert '<b id="duet-recovered">\N{MINUS SIGN}72°</b>' in page
+    assert "unknown" not in page
+    assert "duet-line" in page
+
+
+@pytest.mark.parametrize(("name", "target"), [("rot360", VonMises(0.2)), ("scale", Gaussian(0.2))])
+@pytest.mark.parametrize("bins", [3, 8, 16])
+def test_a_value_is_known_while_its_spread_is_nearer_to_the_best_than_to_none(name, target, bins):
+    group, axis = GROUPS[name], Axis(name, bins, target)
+    width = abs(group.span[1] - group.span[0])
+    centres = (np.arange(bins) + 0.5) / bins
+    for g in (0.1, 0.5, 0.77):
+        best = target.masses(torch.tensor([g], dtype=torch.float64), bins)
+        verdicts = []
+        for share in np.linspace(0, 1, 11):  # from equal bins to a perfect answer
+            estimate = target.estimate(share * best + (1 - share) / bins)
+            reading = Reading(estimate.g, group.parameter(estimate.g), estimate.spread * width, group.unit)
+            verdicts.append(knows(reading, axis, group))
+            away = np.abs(centres - float(estimate.g))
+            away = np.minimum(away, 1 - away) if name == "rot360" else away
+            assert measure_spread(reading, axis, group).flat == pytest.approx(width * np.sqrt((away**2).mean()))
+            if share == 1:
+                by_hand = width * np.sqrt((best[0].numpy() * away**2).sum())
+                assert measure_spread(reading, axis, group).sharp == pytest.approx(by_hand, rel=1e-4)
+        assert verdicts == sorted(verdicts)
+        assert not verdicts[0]
+        assert verdicts[-1]
+
+
+def test_two_columns_on_a_circle_name_no_value(explorer):
+    two = Axis("rot360", 2, VonMises(0.2))
+    encoder = explorer.encoder
+    blurred = Encoder(encoder.backbone, Table(64, two), encoder.groups, image_size=28, provenance=encoder.provenance)
+    halves = Explorer(blurred, {}, explorer.images)
+    picture = Picture(pick(halves, 0).image, pick(halves, 0).z)
+    reading = read(halves, picture, "rot360")
+    assert reading.parameter is None
+    assert start(halves, picture, "rot360") == 0.5
+    assert "cannot tell a value from its mirror image" in drawing.show_reading(halves, picture, "rot360", reading)
 
 
 def test_without_a_move_nothing_is_off(explorer):
@@ -116,18 +180,31 @@ def test_distances_and_errors_are_those_of_the_definition(explorer):
         assert found.ways[way].error == pytest.approx(float((decoded - found.truth).square().mean()), rel=1e-3)
 
 
-def test_a_dropped_picture_counts_from_where_it_was_recovered(explorer, photo):
-    picture = drop(explorer, photo)
-    own = read(explorer, picture, "rot360").parameter
-    assert start(explorer, picture, "rot360") == pytest.approx((own + 180) / 360, abs=1e-5)
-    there = move(explorer, picture, "rot360", own)
+def test_a_dropped_picture_counts_from_where_it_was_read(explorer):
+    picture = turned(explorer, "rot360", 0.3)
+    assert start(explorer, picture, "rot360") == pytest.approx(0.3, abs=1e-4)
+    there = move(explorer, picture, "rot360", 0.3 * 360 - 180)
     assert torch.allclose(there.truth, picture.image[0], atol=0.02)
+    assert not there.unknown
+    assert "counts as \N{MINUS SIGN}72°, as read off it" in drawing.show_move(explorer, picture, "rot360", -72.0, there)
     assert start(explorer, pick(explorer, 0), "rot360") == 0.5
+    assert start(explorer, turned(explorer, "rot360", 0.3, place=3), "rot360") == 0.5
 
 
-def test_a_finite_group_counts_from_its_nearest_element(make, photo):
+def test_a_dropped_picture_that_is_unknown_counts_as_it_is_and_says_so(explorer, photo):
+    picture = drop(explorer, photo)
+    assert read(explorer, picture, "rot360").parameter is None  # the model is untrained
+    assert start(explorer, picture, "rot360") == 0.5
+    found = move(explorer, picture, "rot360", 30.0)
+    assert found.unknown
+    page = drawing.show_move(explorer, picture, "rot360", 30.0, found)
+    assert "The rotation of your picture is unknown, so it counts as 0°" in page
+    assert not move(explorer, pick(explorer, 0), "rot360", 30.0).unknown
+
+
+def test_a_finite_group_counts_from_its_nearest_element(make):
     quarter = make(group=("rot4",))
-    assert start(quarter, drop(quarter, photo), "rot4") in GROUPS["rot4"].elements
+    assert start(quarter, turned(quarter, "rot4", 0.3), "rot4") == 0.375
 
 
 def test_a_relative_model_is_shifted_and_worded_so(make, photo):
@@ -141,14 +218,14 @@ def test_a_relative_model_is_shifted_and_worded_so(make, photo):
     assert "Moved by <b>60°</b>" in drawing.show_move(relative, picture, "rot360", 60.0, found)
     reading = drawing.show_reading(relative, picture, "rot360", read(relative, picture, "rot360"))
     assert "trained on differences" in reading
-    assert "Recovered" not in reading
+    assert "Peak of the rotation" in reading
 
 
 def test_without_columns_the_fitted_action_remains(make):
     flat = make(method="simclr")
     picture = pick(flat, 0)
     assert read(flat, picture, "rot360") is None
-    assert "no columns for rot360" in drawing.show_reading(flat, picture, "rot360", None)
+    assert "no columns for rotation" in drawing.show_reading(flat, picture, "rot360", None)
     found = move(flat, picture, "rot360", 20.0)
     assert set(found.ways) == {"fitted", "none"}
     assert "there is no <var>" in drawing.show_move(flat, picture, "rot360", 20.0, found)
@@ -158,7 +235,8 @@ def test_without_a_decoder_the_rest_is_shown(make):
     blind = make(decoder=False)
     picture = pick(blind, 0)
     page = drawing.show_move(blind, picture, "rot360", 20.0, move(blind, picture, "rot360", 20.0))
-    assert "has no decoder for rot360" in page
+    assert "has no decoder for rotation" in page
+    assert "duet-static" not in page
     assert "duet-truth" in page
     assert "duet-distance-fitted" in page
     assert 'id="duet-fitted"' not in page
@@ -168,7 +246,7 @@ def test_neighbours_are_sorted_others_and_of_the_asked_space(explorer):
     picture = pick(explorer, 7)
     near = neighbours(explorer, picture, "full")
     cosines = [one.cosine for one in near]
-    assert len(near) == model.NEIGHBOURS
+    assert len(near) == neighbour.NEIGHBOURS
     assert cosines == sorted(cosines, reverse=True)
     assert not any(torch.equal(one.image, picture.image[0]) for one in near)
     z = explorer.encoder.features(explorer.images)
@@ -206,7 +284,7 @@ def test_absurd_sizes_are_refused_without_decoding(explorer, tmp_path, monkeypat
     Image.new("1", (8000, 6000)).save(tmp_path / "large.png")
     with pytest.raises(ValueError, match="8000 x 6000 pixels; at most 40 million"):
         drop(explorer, tmp_path / "large.png")
-    monkeypatch.setattr(model, "LARGEST_FILE", 1_000)
+    monkeypatch.setattr(picture, "LARGEST_FILE", 1_000)
     (tmp_path / "heavy.png").write_bytes(b"0" * 2_000_000)
     with pytest.raises(ValueError, match="The file has 2 MB"):
         drop(explorer, tmp_path / "heavy.png")
@@ -237,22 +315,92 @@ def test_the_spread_wraps_on_the_circle():
 
 
 def test_a_strangers_class_names_stay_text(explorer):
-    named = model.Explorer(explorer.encoder, explorer.decoders, explorer.images, (HOSTILE,) * 1000)
+    named = Explorer(explorer.encoder, explorer.decoders, explorer.images, (HOSTILE,) * 1000, run=HOSTILE)
     picture = pick(named, 0)
-    pages = drawing.show_reading(named, picture, "rot360", read(named, picture, "rot360"))
-    pages += drawing.show_neighbours(named, picture, "", {"full": neighbours(named, picture, "full")})
-    pages += drawing.show_notice(HOSTILE)
+    pages = drawing.show_head(named)
+    pages += drawing.show_reading(named, picture, "rot360", read(named, picture, "rot360"))
+    pages += drawing.show_neighbours(named, picture, "rot360", {"full": neighbours(named, picture, "full")})
+    pages += drawing.show_notice(HOSTILE) + drawing.show_empty(HOSTILE)
     assert "<img src=x" not in pages
-    assert pages.count("&lt;img src=x") == 2 + model.NEIGHBOURS
+    assert pages.count("&lt;img src=x") == 4 + 2 * neighbour.NEIGHBOURS
+
+
+def test_the_title_names_the_run_its_groups_and_its_data(make, tmp_path):
+    opened = open_explorer(make_model(tmp_path / "mine", decoder=False))
+    assert opened.title == "mine: rotation of digits"
+    assert open_explorer(tmp_path / "mine" / "model").title == "mine: rotation of digits"
+    assert "<h1>mine: rotation of digits</h1>" in drawing.show_head(opened)
+    both = make(group=("rot360", "scale"), layout="concatenated", data="/photos/of/birds")
+    assert both.title.endswith(": rotation and scale of birds")
+    encoder = Encoder(opened.encoder.backbone, opened.encoder.layout, ["rot360"], image_size=28)
+    assert Explorer(encoder, {}, opened.images).title == "A model: rotation"
+
+
+def test_the_page_speaks_of_rotation_not_of_rot360(explorer):
+    own = pick(explorer, 0)
+    words = "".join(page._all(explorer, own, "rot360", 45.0, True)) + drawing.show_head(explorer)
+    words += page._slider(explorer, "rot360")["label"] + str(page._among(explorer, "rot360")["choices"])
+    assert "rotation" in words
+    assert "rot360" not in words
+
+
+def test_every_action_that_a_model_may_have_is_shown_in_plain_words(explorer):
+    own = pick(explorer, 0)
+    kinds = [*(action.name for action in ACTIONS), "none"]
+    ways = {kind: Moved(1.0 + i, own.image[0], 0.1, False, False) for i, kind in enumerate(kinds)}
+    found = drawing.show_move(explorer, own, "rot360", 45.0, Move(own.image[0], 0.0, ways, True, False))
+    for action in ACTIONS:
+        assert action.meaning
+        assert action.meaning in found
+        assert f'id="duet-distance-{action.name}"' in found
+    assert len({drawing.WAYS[kind].tint for kind in kinds}) == len(kinds)
+    assert f"--duet-ways:{len(kinds) + 1}" in found
+
+
+def test_static_says_why_it_is_static(explorer):
+    digits = open_explorer("digits-rot360")
+    own = pick(digits, 0)
+    good = move(digits, own, "rot360", 60.0)
+    assert good.redrawn
+    assert not good.ways["fitted"].astray
+    assert "static" not in drawing.show_move(digits, own, "rot360", 60.0, good)
+    image = torch.full((1, 1, 28, 28), 0.5)
+    grey = Picture(image, digits.encoder.features(image))
+    found = move(digits, grey, "rot360", 60.0)
+    assert not found.redrawn
+    words = drawing.show_move(digits, grey, "rot360", 60.0, found)
+    assert "It learned from digits only" in words
+    untrained = move(explorer, pick(explorer, 0), "rot360", 60.0)
+    words = drawing.show_move(explorer, pick(explorer, 0), "rot360", 60.0, untrained)
+    assert "It has not learned to draw yet" in words
+    zero = pick(digits, 10)
+    found = move(digits, zero, "rot360", 45.0)
+    assert found.ways["prescribed"].astray
+    assert not found.ways["prescribed"].static  # off, but drawn well
+    words = drawing.show_move(digits, zero, "rot360", 45.0, found)
+    assert words.count("farther off than not moved<") == 1
+    moves = (move(digits, pick(digits, place), "rot360", 180.0) for place in range(60))
+    lost = next(found for found in moves if found.ways["prescribed"].static)
+    assert lost.ways["prescribed"].distance > lost.ways["none"].distance
+    assert lost.ways["prescribed"].error >= float(lost.truth.var(correction=0))
+    words = drawing.show_move(digits, own, "rot360", 180.0, lost)
+    assert words.count("where the decoder has never seen features: its picture means nothing") == 1
+
+
+def test_a_way_is_astray_when_it_ends_farther_off_than_no_move(explorer):
+    found = move(explorer, pick(explorer, 5), "rot360", 90.0)
+    none = found.ways["none"].distance
+    assert found.ways["prescribed"].distance > none  # the model is untrained
+    assert found.ways["prescribed"].astray
+    assert not found.ways["none"].astray
+    assert not any(way.astray for way in move(explorer, pick(explorer, 5), "rot360", 0.0).ways.values())
 
 
 def test_an_answer_takes_less_than_a_fifth_of_a_second(explorer):
-    from duet.explorer.page import _all, _moved
-
     picture = pick(explorer, 0)
     for answer in (
-        lambda: _moved(explorer, picture, "rot360", 33.0),
-        lambda: _all(explorer, picture, "rot360", 3.0, True),
+        lambda: page._moved(explorer, picture, "rot360", 33.0),
+        lambda: page._all(explorer, picture, "rot360", 3.0, True),
     ):
         answer()
         times = []

@@ -35,7 +35,7 @@ from duet.networks import wrap
 from duet.report import write_report
 
 small = dict(epochs=1, warmup_epochs=0, subset=64, batch_size=32, projector=[16, 8], action_pairs=100)
-sizes = Sizes(images=4, sweep=4, copies=4, probe=32, pairs=64, train=64, test=32, decoder_steps=2)
+sizes = Sizes(images=4, sweep=4, copies=4, probe=32, train=64, test=32, decoder_steps=2)
 tone = duet.Experiment.preset("demo", group="gamma", contrast="decorrelate", **small)
 byol = duet.Experiment.preset("demo", method="mine:BYOL", options={"decay": 0.5}, encoder="tiny", **small)
 backbone = wrap(mine.build(channels=1), channels=1)

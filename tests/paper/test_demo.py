@@ -8,7 +8,7 @@ import pytest
 from duet.evaluation import EVALUATIONS, Result, Sizes, evaluate
 from duet.paper import demo
 
-TINY = Sizes(train=100, test=50, images=8, sweep=8, copies=8, queries=2, probe=64, pairs=200, decoder_steps=1)
+TINY = Sizes(train=100, test=50, images=8, sweep=8, copies=8, queries=2, probe=64, decoder_steps=1)
 
 
 @pytest.mark.slow

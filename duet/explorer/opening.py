@@ -1,0 +1,110 @@
+"""What the page is about: a trained model, its decoders, and test images to pick from."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from ..data import open_images
+from ..error import DuetError, first_line
+from ..groups import Group
+from ..model import Encoder, load, load_decoder, training_data
+from ..networks.decoder import Decoder
+
+if TYPE_CHECKING:
+    from .neighbour import Bank
+
+IMAGES = 1000
+"""Test images at most: those of the gallery, and those among which neighbours are sought."""
+
+
+@dataclass(frozen=True)
+class Explorer:
+    """A model with its decoders by group, and test images uint8 (N,C,H,W) with their labels; none if `N` is 0."""
+
+    encoder: Encoder
+    decoders: Mapping[str, Decoder]
+    images: Tensor
+    labels: tuple[str, ...] = ()
+    missing: str = ""  # why there are no test images
+    run: str = ""  # what the model is called
+    _banks: dict[str, Bank] = field(default_factory=dict, repr=False)
+
+    @property
+    def relative(self) -> bool:
+        """Does the model know differences only?"""
+        return self.encoder.relative
+
+    @property
+    def title(self) -> str:
+        """The run, what it follows and in which images: "digits-rot360: rotation of digits"."""
+        words = [self.called(name) for name in self.encoder.groups]
+        followed = " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
+        return f"{self.run or 'A model'}: {followed}" + (f" of {self.data}" if self.data else "")
+
+    @property
+    def data(self) -> str:
+        """What the model's images are called; nothing if it does not say."""
+        try:
+            return PurePath(str(training_data(self.encoder).get("source", ""))).name
+        except DuetError:
+            return ""
+
+    def group(self, name: str) -> Group:
+        """One of the model's groups."""
+        return self.encoder.groups[name]
+
+    def called(self, name: str) -> str:
+        """A group in plain words: "rotation", not "rot360"."""
+        return self.group(name).title or name
+
+    def tracks(self, name: str) -> bool:
+        """Have the features columns for this group?"""
+        return any(axis.name == name for axis in self.encoder.layout.axes)
+
+
+def open_explorer(run: str | os.PathLike[str], device: str = "auto") -> Explorer:
+    """Everything that the page needs of a trained run; what is missing is left out, and said."""
+    encoder = load(run, device)
+    found = {name: load_decoder(run, name, device) for name in encoder.groups}
+    decoders = {name: decoder for name, decoder in found.items() if decoder is not None}
+    try:
+        return Explorer(encoder, decoders, *_test_images(encoder), run=_name(run))
+    except (ValueError, OSError) as error:
+        reason = first_line(error)
+        none = torch.empty(0, encoder.channels, *image_size(encoder), dtype=torch.uint8)
+        missing = f"The model's test images cannot be opened ({reason}): drop one of yours."
+        return Explorer(encoder, decoders, none, missing=missing, run=_name(run))
+
+
+def image_size(encoder: Encoder) -> tuple[int, int]:
+    """(H, W) of the images that the model takes."""
+    if encoder.image_size is None:
+        raise DuetError("this model does not say which size of images it takes; give Encoder(..., image_size=...)")
+    return encoder.image_size
+
+
+def _test_images(encoder: Encoder) -> tuple[Tensor, tuple[str, ...]]:
+    data = training_data(encoder)
+    if "source" not in data:
+        raise DuetError("it does not say which they are")
+    source: Any = open_images(**{**data, "subset": None}, split="test")
+    pixels, labels = next(source.batches(min(IMAGES, len(source)), seed=0, epoch=0, drop_last=False))
+    if encoder.image_size is not None and pixels.shape[2:] != encoder.image_size:
+        raise DuetError("they have another size than the model knows")
+    if labels is None:
+        return pixels, ()
+    names = source.classes or ()
+    return pixels, tuple(names[y] if 0 <= y < len(names) else "" if y < 0 else str(y) for y in labels.tolist())
+
+
+def _name(run: str | os.PathLike[str]) -> str:
+    """The last part of a run's path; of runs/mine/model it is mine."""
+    path = Path(run).expanduser().resolve()
+    return path.parent.name if path.name == "model" else path.name
