@@ -38,7 +38,7 @@ class Recovery(Evaluation):
     title = "Recovery"
     question = "How well can the transformation's parameter be read off the features?"
     shown = (
-        *("accuracy", "median_error_*", "median_difference_error_*", "probe_median_error_*"),
+        *("accuracy", "probe_accuracy", "median_error_*", "median_difference_error_*", "probe_median_error_*"),
         *("shuffled_probe_median_error_*", "content_probe_median_error_*", "constant_median_error_*"),
         *("r2", "within_one_spread"),
     )

@@ -22,7 +22,7 @@ from ..file import write_text
 from ..methods import METHODS
 from .drawing import Picture, as_picture, colour, data_uri, draw_curves, draw_result
 from .gathering import Run, read_runs, shown
-from .opening import open_with, verdict_of
+from .judgement import open_with, verdict_of
 from .table import Table, numbers, overview, settings
 from .wording import method_title, noun, rank, read_out, title
 

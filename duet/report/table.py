@@ -13,7 +13,7 @@ from ..evaluation.suite import headlines
 from ..evaluation.verdict import Level, Verdict, written
 from ..training.experiment import Experiment
 from .gathering import Run, shown
-from .opening import verdict_of
+from .judgement import verdict_of
 from .wording import label, rank, title, write
 
 NONE = "–"

@@ -118,7 +118,7 @@ def _centres(side: int, count: int) -> Array:
 def _label(action: str, result: Result) -> str:
     """What an action is called, and if it leaves more error than doing nothing."""
     still, moved = (float(np.mean(result.arrays[f"error_{name}"])) for name in ("none", action))
-    return STYLES[action][0] + ("\nworse than none" if moved > still else "")
+    return STYLES[action][0] + ("\nworse than no action" if moved > still else "")
 
 
 def _title(result: Result) -> str:
