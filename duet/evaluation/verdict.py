@@ -100,7 +100,7 @@ def explain(verdict: Verdict) -> str:
     chance = f"{claim.blind} {'' if told else 'reaches '}{written(claim.chance, claim)}"
     text = f"{_capital(claim.says.format(verdict.value))}, where {join([*told, chance])}."
     if verdict.level is Level.NOT:
-        return f"{text} That is hardly better than {claim.blind}."
+        return f"{text} That is not clearly better than {claim.blind}."
     if not verdict.rivals:
         return f"{text} No rival was measured beside it."
     for standing, words in {Standing.BETTER: "Better: {}.", Standing.EQUAL: "Not clearly behind: {}."}.items():
@@ -116,16 +116,16 @@ def gain(value: float, claim: Claim) -> float:
     return 1 - value / claim.chance if claim.chance > 0 else 0.0
 
 
-def written(value: float, claim: Claim) -> str:
+def written(value: float, claim: Claim, short: bool = False) -> str:
     """A number as its claim is read: a share in percent, an error in its unit; no share is more than all."""
     if claim.higher or claim.unit == PERCENT:
         return percent(value) if value <= 1 else "over 100\N{NO-BREAK SPACE}%"
-    return in_unit(value, claim.unit) if claim.unit else number(value)
+    return in_unit(value, claim.unit, short=short) if claim.unit else number(value)
 
 
 def with_interval(value: float, ends: tuple[float, float] | None, claim: Claim) -> str:
     """A number with the 95 % interval around it."""
-    texts = () if ends is None else dict.fromkeys(written(end, claim) for end in ends)
+    texts = () if ends is None else dict.fromkeys(written(end, claim, short=True) for end in ends)
     return written(value, claim) + (f" [{' to '.join(texts)}]" if len(texts) > 1 else "")
 
 

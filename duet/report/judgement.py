@@ -44,11 +44,12 @@ def _lines(place: int, run: Run) -> list[Line]:
         return [Line(place, "", "Not finished", "The run has no model yet.")]
     if not run.results:
         return [Line(place, "", "Not measured", "There are no results to show yet.")]
-    lines = []
+    lines: list[Line] = []
     for result in _judged(run):
         verdict = verdict_of(result)
         if verdict is not None:
             cause = "" if verdict.level is Level.LEARNED else find_cause(run, result, verdict)
+            cause = "" if any(cause == line.cause for line in lines) else cause  # once is enough
             lines.append(Line(place, verdict.level.name.lower(), headline(verdict), explain(verdict), cause))
     return lines
 

@@ -217,7 +217,7 @@ def _sections(runs: Sequence[Run]) -> Iterable[Section]:
                     kinds.setdefault(item.kind, []).append((place, item))
             left_out = [item for item in drawn if isinstance(item, str)]
             answers.append(Answer(place, read_out(name, run.results[name]), left_out))
-        heading, question = title(name)
+        heading, question = title(name, runs)
         verdict = verdict_of(runs[0].results[name]) if len(runs) == 1 else None
         level = "" if verdict is None else verdict.level.name.lower()
         yield Section(name, heading, question, level, answers, list(kinds.values()), *numbers(runs, name))

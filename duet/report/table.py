@@ -136,7 +136,7 @@ def _judged(runs: Sequence[Run], name: str) -> list[Entry]:
         for result, verdict in zip(results, verdicts, strict=True)
     ]
     better = "higher is better" if claim.higher else "lower is better"
-    return [Entry(title(name)[0], f"{label(name, claim.key)}; {better}", own, rivals, chance, claim.higher)]
+    return [Entry(title(name, runs)[0], f"{label(name, claim.key)}; {better}", own, rivals, chance, claim.higher)]
 
 
 def _beside_each_other(runs: Sequence[Run], entries: Sequence[Entry], rivals: Sequence[str]) -> Table:

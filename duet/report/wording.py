@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 from ..evaluation import EVALUATIONS, Result
 from ..evaluation.evaluation import evaluation_of
 from ..evaluation.wording import number
 from ..groups import GROUPS
 from ..methods import METHODS
+
+if TYPE_CHECKING:
+    from .gathering import Run
 
 LAST = {"head": "online head, loss", "head_accuracy": "online head, accuracy", "lr": "learning rate"}
 
@@ -17,11 +23,13 @@ def curves() -> dict[str, str]:
     return {"loss": "total loss", **terms, **LAST}
 
 
-def title(name: str) -> tuple[str, str]:
-    """The heading of a result and the question that it answers."""
+def title(name: str, runs: Sequence[Run] = ()) -> tuple[str, str]:
+    """The heading of a result and the question that it answers; its group is named where runs have several."""
     evaluation, (_, _, group) = evaluation_of(name), name.partition("-")
     if evaluation is None:
         return name.replace("_", " "), ""
+    if any(other.startswith(f"{name}-") for run in runs for other in run.results):
+        group = str(next(run.results[name].provenance.get("group", "") for run in runs if name in run.results))
     return (f"{evaluation.title}: {noun(group)}" if group else evaluation.title), evaluation.question
 
 

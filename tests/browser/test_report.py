@@ -36,6 +36,46 @@ def test_it_opens_quietly_fits_and_talks_to_nobody(open_page, address, width, sc
     assert page.locator("script").count() == 1
 
 
+@pytest.fixture(scope="module")
+def single(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("single")
+    return write_report([make_run(folder / "duet")], folder / "page.html").as_uri()
+
+
+def test_the_verdict_comes_first_and_all_but_the_overview_folds(open_page, single):
+    page = open_page(single)
+    assert page.locator("main p").first.inner_text().split("\n")[0] == "Rotation: learned."
+    assert page.evaluate("document.querySelector('#overview').getBoundingClientRect().bottom") < 1400
+    assert page.locator("details[open]").count() == 0
+    assert page.locator("#overview figure").count() == 1
+    assert not page.locator("#result-recovery figure").first.is_visible()
+    page.locator("#result-recovery > summary").press("Enter")
+    assert page.locator("#result-recovery figure").first.is_visible()
+
+
+def test_a_link_to_something_folded_opens_it(open_page, single):
+    page = open_page(f"{single}#result-retrieval")
+    assert page.locator("#result-retrieval table").first.is_visible()
+
+
+def test_on_a_phone_what_is_wide_scrolls_and_says_so(open_page, single):
+    page = open_page(single, 390)
+    page.evaluate("document.querySelectorAll('details').forEach(part => { part.open = true; })")
+    page.wait_for_timeout(200)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    wide = page.locator(".scroll").evaluate_all("all => all.map(one => one.scrollWidth > one.clientWidth + 1)")
+    hints = page.locator(".hint").evaluate_all("all => all.map(one => getComputedStyle(one).display != 'none')")
+    assert any(wide)
+    assert hints == wide
+    assert page.locator("#overview .hint").first.is_visible()
+
+
+def test_on_a_desk_the_overview_needs_no_hint(open_page, single):
+    page = open_page(single)
+    page.wait_for_timeout(200)
+    assert page.locator("#overview .hint >> visible=true").count() == 0
+
+
 def test_a_heading_sorts_by_mouse_and_by_keyboard(open_page, address):
     page = open_page(address)
     page.locator("#result-classification > summary").click()

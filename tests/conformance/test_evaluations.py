@@ -134,8 +134,32 @@ def test_figures_are_drawn_and_have_captions(evaluation, answers, tmp_path):
         for name, figure in figures.items():
             assert isinstance(figure, Figure)
             figure.savefig(tmp_path / f"{name}.png", dpi=30)
+            assert not touching(figure), name
             assert len(np.unique(np.asarray(Image.open(tmp_path / f"{name}.png")))) > 2
     assert set(evaluation.figures(answers[0])) == set(evaluation.captions)  # with a table, none is left out
+
+
+def touching(figure):
+    """Pairs of titles of a figure that run into each other, or into another panel."""
+    titles = [(axis, axis.title) for axis in figure.axes if axis.get_title()]
+    boxes = [(axis, title.get_text(), title.get_window_extent()) for axis, title in titles]
+    panels = [axis for axis in figure.axes if axis.axison]
+    return [
+        (text, other)
+        for place, (axis, text, box) in enumerate(boxes)
+        for other in [
+            *(words for _, words, beside in boxes[place + 1 :] if box.overlaps(beside)),
+            *("a panel" for panel in panels if panel is not axis and box.overlaps(panel.get_window_extent())),
+        ]
+    ]
+
+
+def test_the_check_of_titles_can_fail():
+    figure = Figure(figsize=(2, 2), layout="constrained")
+    for axis in figure.subplots(1, 2):
+        axis.set_title("far too long for so small a panel")
+    figure.draw_without_rendering()
+    assert touching(figure)
 
 
 def test_it_says_in_a_sentence_what_was_found(evaluation, answers):

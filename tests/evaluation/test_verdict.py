@@ -63,6 +63,13 @@ def test_it_says_the_number_its_interval_and_who_stands_beside():
     assert verdict.value.replace("\N{NO-BREAK SPACE}", " ") == "96.2 % [95.0 % to 97.3 %]"
 
 
+def test_a_unit_that_is_a_word_is_said_once():
+    facts = {"unit": "factor", "relative": False, "title": "brightness"}
+    scalars = {"median_error_factor": 0.11, "probe_median_error_factor": 0.2, "constant_median_error_factor": 0.2}
+    result = Result("recovery", scalars, {}, facts, {"median_error_factor": (0.103, 0.121)})
+    assert judge(result).value == "0.11 factor [0.103 to 0.121]"
+
+
 def test_who_claims_nothing_is_not_judged():
     assert judge(Result("dependence", {"delta_p_images": 0.1})) is None
     assert judge(Result("somebodys", {"value": 0.1})) is None
@@ -90,7 +97,7 @@ def test_it_is_said_in_words_with_rivals_and_chance():
         (9.0, {"pixels": 10.5, "untrained": 43.0}, "Not clearly behind: the pixels."),
         (9.0, {"pixels": 5.0, "untrained": 9.0}, "Better: the pixels. Not clearly behind: an untrained network."),
         (9.0, {}, "No rival was measured beside it."),
-        (88.0, {"pixels": 5.0}, "That is hardly better than ignoring the image."),
+        (88.0, {"pixels": 5.0}, "That is not clearly better than ignoring the image."),
     ],
 )
 def test_it_says_who_is_not_behind(value, rivals, end):

@@ -45,13 +45,19 @@ def test_every_group_of_every_run_has_a_line_the_first_group_first():
     ]
 
 
+def test_a_cause_that_two_groups_share_is_said_once():
+    lost = replace(make_results()[1], intervals={"median_error_degrees": (9.0, 89.0)})
+    one = replace(run(lost, replace(lost, name="recovery-hue")), config={"method": "duet", "weight": 0})
+    assert [bool(line.cause) for line in open_with([one])] == [True, False]
+
+
 def test_a_failed_run_says_so_first():
     result = make_results()[1]
     lost = {**result.scalars, "median_error_degrees": 84.5}
     ends = {"median_error_degrees": (80.0, 89.0)}
     (line,) = open_with([run(replace(result, scalars=lost, intervals=ends))])
     assert (line.level, line.head) == ("not", "Rotation: not learned")
-    assert line.text.endswith("That is hardly better than ignoring the image.")
+    assert line.text.endswith("That is not clearly better than ignoring the image.")
 
 
 @pytest.mark.parametrize(

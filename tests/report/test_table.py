@@ -78,6 +78,12 @@ def test_no_absurd_figures():
     assert texts(main.rows[0]) == ["worse than no action", "–", "–", "–", "1.000"]
 
 
+def test_where_there_are_several_groups_each_row_says_its_own():
+    first, second = make_results()[1], replace(make_results(group="hue")[1], name="recovery-hue")
+    assert [row.head for row in overview([run([first, second])]).rows] == ["Recovery: rotation", "Recovery: hue"]
+    assert [row.head for row in overview([run([first])]).rows] == ["Recovery"]
+
+
 def test_a_strangers_result_is_shown_as_it_is():
     table = overview([run([])])
     assert table.rows == []
