@@ -51,9 +51,7 @@ def workplace(tmp_path, trained, monkeypatch):
     for name in ("module", "models"):
         (tmp_path / "mypkg").mkdir(exist_ok=True)
         (tmp_path / "mypkg" / f"{name}.py").write_text(ENCODER)
-    small = replace(
-        SIZES["demo"], images=8, sweep=8, copies=8, probe=64, train=100, test=50, decoder_steps=2
-    )
+    small = replace(SIZES["demo"], images=8, sweep=8, copies=8, probe=64, train=100, test=50, decoder_steps=2)
     monkeypatch.setitem(SIZES, "demo", small)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))

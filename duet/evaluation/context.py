@@ -198,9 +198,11 @@ class Context:
     @property
     def spectrum(self) -> Spectrum:
         """The pure harmonics of these features, found on training images."""
+        if not has_spectrum(self.group):
+            raise Inapplicable(f"{self.group.title or self.group.name} is no group that turns, and so has no spectrum")
         found = self.actions.get(Spectrum.name)
         if not isinstance(found, Spectrum):
-            raise Inapplicable(f"{self.group.title or self.group.name} is no group that turns, and so has no spectrum")
+            raise Inapplicable("a spectrum needs at least 4 training images")
         return found
 
     def views(self, group: Group | None = None, least: int = 1) -> OrbitViews:

@@ -215,22 +215,35 @@ def table(results: Mapping[str, Result]) -> str:
     """The headline numbers as text, a line each: value, 95 % interval, and what the rivals reach."""
     lines = []
     for name, result in results.items():
-        keys = headlines(name, result)
         verdict = judge(result)
-        rows = [["", "", "95 % interval", *result.rivals]] if result.intervals or result.rivals else []
-        for key in keys:
-            ends = result.intervals.get(key)
-            interval = "" if ends is None else f"{_number(ends[0])} to {_number(ends[1])}"
-            beside = [_number(own.scalars[key]) if key in own.scalars else "-" for own in result.rivals.values()]
-            rows.append([key, _number(result.scalars[key]), interval, *beside])
         lines.append(name if verdict is None else f"{name}: {verdict.level.value}")
-        widths = [max(map(len, column)) for column in zip(*rows, strict=False)]
-        for first, *others in rows:
-            cells = [f"{cell:>{width}}" for cell, width in zip(others, widths[1:], strict=False)]
-            lines.append("  ".join(["", f"{first:<{max(44, widths[0])}}", *cells]).rstrip())
+        lines += _aligned(_rows(name, result))
         if "advice" in result.provenance:
             lines.append(f"  {result.provenance['advice']}")
     return "\n".join(lines)
+
+
+def _rows(name: str, result: Result) -> list[list[str]]:
+    """A row for every headline under a row of titles: its name, value, interval if there are any, and the rivals'."""
+    sure = bool(result.intervals)
+    rows = [["", "", *["95 % interval"] * sure, *result.rivals]] if sure or result.rivals else []
+    for key in headlines(name, result):
+        ends = result.intervals.get(key)
+        interval = "" if ends is None else f"{_number(ends[0])} to {_number(ends[1])}"
+        beside = [_number(own.scalars[key]) if key in own.scalars else "-" for own in result.rivals.values()]
+        rows.append([key, _number(result.scalars[key]), *[interval] * sure, *beside])
+    return rows
+
+
+def _aligned(rows: list[list[str]]) -> list[str]:
+    """Rows as lines, the first column to the left and the others to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(
+            ["", f"{first:<{widths[0]}}", *(f"{cell:>{width}}" for cell, width in zip(others, widths[1:], strict=True))]
+        ).rstrip()
+        for first, *others in rows
+    ]
 
 
 def headlines(name: str, result: Result) -> list[str]:

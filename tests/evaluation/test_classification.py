@@ -101,7 +101,8 @@ def test_every_part_of_a_table_is_scored(perfect):
     context, counter = perfect
     result = classify(context)
     kinds = {f"{method}{part}" for method in ("logistic", "knn") for part in ("", "_content", "_group")}
-    assert set(result.scalars) == kinds | {"chance"}
+    assert set(result.scalars) == kinds | {"chance", "logistic_deviation"}
+    assert set(result.intervals) == kinds
     assert result.arrays["confusion"].sum() == 40
     assert counter.images == 80
     assert classify(context).scalars == result.scalars
@@ -120,7 +121,7 @@ def test_a_function_without_a_table_is_scored_as_a_whole():
     images, labels = coloured()
     subject = as_subject(lambda x: x.mean((2, 3)), "hue", images[:2])
     result = classify(make_context(subject, images, find_group("hue"), labels))
-    assert set(result.scalars) == {"logistic", "knn", "chance"}
+    assert set(result.scalars) == {"logistic", "logistic_deviation", "knn", "chance"}
     assert result.scalars["logistic"] == result.scalars["knn"] == 1.0
     assert result.scalars["chance"] == 0.5
 
