@@ -77,7 +77,7 @@ def element_axis(axis: Any, facts: Facts, ticks: int = 5) -> None:
 
 def element_label(facts: Facts) -> str:
     """What an axis of raw values is called."""
-    return f"{facts['group']} ({facts['unit'] or 'g'})"
+    return f"{facts.get('title') or facts['group']} ({facts['unit'] or 'g'})"
 
 
 def draw_marginal(

@@ -5,6 +5,7 @@ import json
 import numpy as np
 
 from duet.evaluation import Result
+from duet.evaluation.result import Scores
 from duet.groups import GROUPS
 
 ROTATION = {**GROUPS["rot360"].describe(), "data": "digits"}
@@ -14,6 +15,7 @@ def make_results(**more):
     """A classification, a recovery and a retrieval, as `duet evaluate` would leave them."""
     facts = {**ROTATION, "relative": False, "copies": 4, "classes": ["cat", "dog"], **more}
     g = np.arange(10) / 10
+    probe, rivals = "probe_median_error_degrees", {"pixels": 17.0, "untrained": 43.0}
     found = np.clip(g[:, None] + np.linspace(-0.05, 0.05, 20), 0, 1)
     return [
         Result(
@@ -21,6 +23,8 @@ def make_results(**more):
             {"logistic": 0.9, "logistic_content": 0.8, "knn": 0.7, "chance": 0.25},
             {"confusion": np.array([[3, 1], [0, 4]])},
             facts,
+            {"logistic": (0.88, 0.92)},
+            {"pixels": Scores({"logistic": 0.95}, {"logistic": (0.93, 0.97)}), "untrained": Scores({"logistic": 0.89})},
         ),
         Result(
             "recovery",
@@ -32,8 +36,15 @@ def make_results(**more):
                 "constant_median_error_degrees": 90.0,
                 "r2": float("nan"),
             },
-            {"g": g, "recovered": found, "probe": found, "shown_g": g[:3], "shown_marginal": np.full((3, 8), 0.125)},
+            {
+                **{"g": g, "recovered": found, "probe": found, "shown_g": g[:3]},
+                **{"shown_marginal": np.full((3, 8), 0.125), "example_g": np.full((2, 3, 2), 0.5)},
+                **{"example_error": np.array([[1.0, 2, 3], [60, 70, 80]])},
+                **{f"example_{kind}": np.full((2, 3, 1, 4, 4), 99, np.uint8) for kind in ("true", "recovered")},
+            },
             facts,
+            {"median_error_degrees": (8.5, 9.5)},
+            {name: Scores({probe: off}, {probe: (off - 1, off + 1)}) for name, off in rivals.items()},
         ),
         Result(
             "retrieval",

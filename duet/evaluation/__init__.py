@@ -2,7 +2,7 @@
 
 from ..discovery import import_files
 from .context import SIZES, Context, Sizes, Sweep
-from .evaluation import EVALUATIONS, Evaluation, Inapplicable, Measure, register_evaluation
+from .evaluation import EVALUATIONS, Claim, Evaluation, Inapplicable, register_evaluation
 from .result import Result, difference
 from .subject import Subject, as_subject, load_subject
 from .suite import evaluate, flatten, open_context, open_encoder_context, results_folder, table
@@ -12,10 +12,10 @@ import_files(__name__, __path__)
 __all__ = [
     "EVALUATIONS",
     "SIZES",
+    "Claim",
     "Context",
     "Evaluation",
     "Inapplicable",
-    "Measure",
     "Result",
     "Sizes",
     "Subject",

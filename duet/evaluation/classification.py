@@ -16,7 +16,7 @@ from ..networks import OnlineHead
 from ..representation import Layout
 from ..representation.moment import standardise
 from .context import Context
-from .evaluation import Claim, Evaluation, Inapplicable, Measure, register_evaluation
+from .evaluation import Claim, Evaluation, Inapplicable, register_evaluation
 from .result import Array, Result
 from .wording import percent
 
@@ -57,8 +57,12 @@ class Classification(Evaluation):
     question = "What do the features know of what is in the image?"
     per_group = False
     shown = ("logistic", "logistic_content", "logistic_group", "knn", "head", "chance")
+    baselines = ("chance",)
     words = WORDS
-    captions = {"confusion": "Share of every class (row) that the linear classifier took for each class (column)."}
+    captions = {
+        "confusion": "Of every class (row), the percentage that the linear classifier took for each class (column). On "
+        "the diagonal it is right.",
+    }
 
     def measure(self, context: Context) -> Result:
         """Logistic regression, nearest neighbours and the online head."""
@@ -68,14 +72,19 @@ class Classification(Evaluation):
         """Both classifiers."""
         return {"logistic": "logistic regression, accuracy", "knn": "nearest neighbours, accuracy"}
 
-    def measures(self, result: Result) -> list[Measure]:
-        """The linear classifier's accuracy."""
-        value, chance = result.scalars["logistic"], result.scalars["chance"]
-        return [Measure("Linear accuracy", percent(value), value, f"most common class: {percent(chance)}", True)]
-
     def claim(self, result: Result) -> Claim | None:
         """A linear classifier names the class."""
-        return Claim("logistic", True, result.scalars["chance"])
+        says = "a linear classifier names the class of {} of the images"
+        words = {"what": "classes", "says": says, "asked": "one of", "blind": "the most common class"}
+        return Claim("logistic", True, result.scalars["chance"], **words)
+
+    def chance(self, key: str, result: Result) -> float | None:
+        """Always naming the most common class."""
+        return None if key.endswith("_deviation") else result.scalars.get("chance")
+
+    def text(self, key: str, value: float) -> str:
+        """Accuracies in percent."""
+        return percent(value)
 
     def figures(self, result: Result) -> dict[str, Figure]:
         """The confusion matrix."""

@@ -36,7 +36,10 @@ class Dependence(Evaluation):
     question = "Are content and group independent of each other, given the image?"
     shown = ("delta_p_*",)
     words = {"delta_p": "ΔP", **KINDS}
-    captions = {"dependence": "ΔP of every image; near 0, content and group are independent."}
+    captions = {
+        "dependence": "ΔP measures how far what is in the image and how it is transformed depend on each other in the "
+        "features; near 0 they do not.",
+    }
 
     def measure(self, context: Context) -> Result:
         """Delta P of images, of noise, and of random features."""
@@ -104,6 +107,8 @@ def mutual_information(masses: Tensor) -> Tensor:
 
 def draw_dependence(result: Result) -> Figure:
     """Delta P of every image, on a logarithmic axis: test images, iid pixels, iid features."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
     from .. import figure as draw
 
     values = [result.arrays[f"delta_p_{name}"] for name in KINDS]
@@ -119,5 +124,8 @@ def draw_dependence(result: Result) -> Figure:
     axis.set_yticks(range(1, len(KINDS) + 1), list(KINDS.values()))
     axis.invert_yaxis()
     axis.set_xscale("log")
+    axis.xaxis.set_minor_formatter(NullFormatter())
+    axis.xaxis.set_major_locator(LogLocator(subs=(1.0, 3.0), numticks=6))
+    axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axis.set_xlabel("$\\Delta P$ (box: middle half; whiskers: 5 to 95 %)")
     return draw.without_frame(figure)

@@ -12,11 +12,11 @@ from ..device import widest
 from ..domain import Topology, as_domain
 from ..representation import ACTIONS, Action, Axis, FittedAction, Layout, Prescribed
 from .context import Context, Orbit, Sweep
-from .evaluation import Claim, Evaluation, Measure, register_evaluation
+from .evaluation import PERCENT, Claim, Evaluation, register_evaluation
 from .grid import elements_and_between
 from .result import Array, Result
 from .subject import axis_of
-from .wording import number, percent
+from .wording import percent
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -37,12 +37,13 @@ class Equivariance(Evaluation):
     name = "equivariance"
     order = 30
     title = "Equivariance"
-    question = "Does T_g do to the features what the transformation does to the image?"
+    question = "Can features be moved as the transformation moves the image?"
     shown = (
         *(f"error_{action.name}" for action in ACTIONS),
         *("error_*_other_classes", "sensitivity", "error_*_untouched"),
         *("row_minimum_within_one_bin*", "chance_row_minimum"),
     )
+    baselines = ("chance_*",)
     words = {
         **{action.name: action.title for action in ACTIONS},
         "other_classes": "fitted on other classes",
@@ -51,9 +52,9 @@ class Equivariance(Evaluation):
         "chance": "by chance",
     }
     captions = {
-        "equivariance": "Squared distance between the features of the image transformed by g1 and T_g f(x) at g = g2, "
-        "from the untouched image, as in the paper. Small along the diagonal, with the dots on it: T_g does what the "
-        "transformation does.",
+        "equivariance": "How far (squared) the features of an image that was transformed by the value on the left lie "
+        "from the features of the untouched image, moved to the value below. Dark along the diagonal, with the dots on "
+        "it: moving features does what transforming the image does. Dots are the nearest of each row.",
     }
 
     def measure(self, context: Context) -> Result:
@@ -83,25 +84,21 @@ class Equivariance(Evaluation):
         rows["row_minimum_within_one_bin"] = "  rows of the paper's map with their minimum in the right place"
         return {key: text for key, text in rows.items() if key in result.scalars}
 
-    def measures(self, result: Result) -> list[Measure]:
-        """The error of every action."""
-        found = [(action, result.scalars.get(f"error_{action.name}")) for action in reversed(ACTIONS)]
-        return [
-            Measure(
-                f"Equivariance error, {action.title}",
-                number(value) if value <= 1 else "worse than no action",
-                value,
-                "no action: 1",
-                False,
-                result.provenance["group"],
-            )
-            for action, value in found
-            if value is not None
-        ]
-
     def claim(self, result: Result) -> Claim | None:
         """The fitted action leaves less than no action does."""
-        return Claim(f"error_{FittedAction.name}", False, 1.0)
+        words = {"what": "moving features", "blind": "no action"}
+        words["says"] = "moved by the fitted action, features miss their goal by {} of the way to it (squared)"
+        return Claim(f"error_{FittedAction.name}", False, 1.0, unit=PERCENT, **words)
+
+    def chance(self, key: str, result: Result) -> float | None:
+        """What no action leaves; of rows of the map, what a random place in them gives."""
+        if key.startswith("row_minimum"):
+            return result.scalars.get("chance_row_minimum")
+        return 1.0 if key.startswith("error_") else None
+
+    def text(self, key: str, value: float) -> str:
+        """Beyond 1 the size of an error says nothing."""
+        return "worse than no action" if key.startswith("error_") and value > 1 else super().text(key, value)
 
     def figures(self, result: Result) -> dict[str, Figure]:
         """The maps."""

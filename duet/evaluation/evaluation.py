@@ -9,7 +9,9 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, TypeVar
 
 from ..error import DuetError
+from ..unit import in_unit
 from .result import Result
+from .wording import number
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -17,19 +19,11 @@ if TYPE_CHECKING:
     from .context import Context
 
 
+PERCENT = "%"
+
+
 class Inapplicable(DuetError):
     """This evaluation cannot be done on this subject or on these images; the message says why."""
-
-
-class Measure(NamedTuple):
-    """A number for the top of a page: its value as text and as number, and what it should be seen beside."""
-
-    label: str
-    text: str
-    value: float
-    beside: str
-    higher: bool  # is better
-    unit: str = ""
 
 
 class Claim(NamedTuple):
@@ -39,7 +33,11 @@ class Claim(NamedTuple):
     higher: bool  # is better: a share of at most 1; else an error of at least 0
     chance: float  # what an answer that ignores the images reaches
     rival: str = ""  # the scalar of rivals that stands beside it, if not the same
-    unit: str = ""  # of an error; a share has none
+    unit: str = ""  # of an error; PERCENT for one that is a share of what chance leaves
+    what: str = ""  # is learned, such as "rotation"
+    says: str = "{}"  # the number in words: "read to {}"
+    asked: str = "the same with"  # how rivals are asked: "a linear probe of", and then their name
+    blind: str = "chance"  # what chance is called here: "ignoring the image"
 
 
 class Evaluation(ABC):
@@ -67,7 +65,11 @@ class Evaluation(ABC):
     words: ClassVar[Mapping[str, str]] = {}
     """Parts of the names of its scalars in plain words."""
     captions: ClassVar[Mapping[str, str]] = {}
-    """What is to be seen in its figures, by name."""
+    """What is to be seen in its figures, by name, for somebody who has not read the paper."""
+    key_figure: ClassVar[str] = ""
+    """The figure that stands at the top of a page, if any."""
+    baselines: ClassVar[tuple[str, ...]] = ()
+    """The scalars that others are seen beside, and not for themselves; * stands for anything."""
 
     @abstractmethod
     def measure(self, context: Context) -> Result:
@@ -82,13 +84,17 @@ class Evaluation(ABC):
         """The few scalars that a table of several encoders shows, each in words."""
         return {key: self.label(key) for key in self.headlines(result)}
 
-    def measures(self, result: Result) -> list[Measure]:
-        """Numbers for the top of a page."""
-        return []
-
     def claim(self, result: Result) -> Claim | None:
         """By which number it is judged; None where nothing is claimed."""
         return None
+
+    def chance(self, key: str, result: Result) -> float | None:
+        """What a scalar would be for somebody who ignores the images; None where that has no meaning."""
+        return None
+
+    def text(self, key: str, value: float) -> str:
+        """A scalar as a table shows it."""
+        return in_unit(value, "degrees") if "degrees" in key.split("_") else number(value)
 
     def figures(self, result: Result) -> dict[str, Figure]:
         """Its pictures by name, drawn from the result alone; one that cannot be drawn is left out."""

@@ -18,11 +18,11 @@ from ..pixels import as_float
 from ..representation import ACTIONS, Action, Prescribed, Spectrum
 from .context import Context
 from .decoder_training import BuildDecoder, Training, random_views, train_decoder
-from .evaluation import Evaluation, Measure, register_evaluation
+from .evaluation import Evaluation, register_evaluation
 from .grid import elements_through_identity
 from .result import Result
 from .subject import Subject, as_subject, axis_of
-from .wording import number
+from .wording import join, number
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -42,8 +42,8 @@ class Generation(Evaluation):
     shown = ("reconstruction_error", "action_error_*", "no_action_error")
     words = {action.name: action.title for action in ACTIONS}
     captions = {
-        "strips": "First the image truly transformed, then what the decoder makes of features that were moved instead, "
-        "from the untouched image, which is framed. Below, errors of many test images from turned starts.",
+        "strips": "In each strip first the image truly transformed, then what a decoder makes of features that were "
+        "moved instead, from the untouched image, which is framed. Below, errors of many images from turned starts.",
     }
 
     def measure(self, context: Context) -> Result:
@@ -78,12 +78,6 @@ class Generation(Evaluation):
         rows["no_action_error"] = "  without an action"
         return {key: text for key, text in rows.items() if key in result.scalars}
 
-    def measures(self, result: Result) -> list[Measure]:
-        """The error after the fitted action."""
-        value = result.scalars["action_error_fitted"]
-        beside = f"decoder alone: {number(result.scalars['reconstruction_error'])}"
-        return [Measure("Decoded image error, fitted", number(value), value, beside, False, result.provenance["group"])]
-
     def figures(self, result: Result) -> dict[str, Figure]:
         """Strips of decoded images."""
         from .drawing.strips import draw_strips
@@ -97,10 +91,17 @@ class Generation(Evaluation):
         for action in (Spectrum, Prescribed):
             if f"action_error_{action.name}" in s:
                 text += f", after {action.title} of {number(s[f'action_error_{action.name}'])}"
-        return (
-            f"{text}; the decoder itself has {number(s['reconstruction_error'])}, "
+        text += (
+            f"; the decoder itself has {number(s['reconstruction_error'])}, "
             f"and doing nothing {number(s['no_action_error'])}."
         )
+        lost = [action.title for action in ACTIONS if s.get(f"action_error_{action.name}", 0.0) > s["no_action_error"]]
+        if lost:
+            text += (
+                f" After {join(lost)} the picture is worse than without any action: features are carried where no "
+                "image has any, and what the decoder makes of them is static."
+            )
+        return text
 
 
 def generation(

@@ -11,17 +11,21 @@ from torch import Tensor
 
 from ..domain import Topology, as_domain
 from ..groups import Group
-from ..representation import Axis
+from ..representation import Axis, recover
 from .context import Context
+from .element import raw_error
 from .evaluation import Evaluation, Inapplicable, register_evaluation
+from .recovery import difference_errors
 from .result import Array, Result
 from .subject import need_axis
+from .verdict import LEAST
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 CLEAR, UNCLEAR = 0.25, 0.6
 PROMINENCE = 0.1  # a mode stands out by a tenth of the highest mass
+APART = 0.5  # of the error of elements, that of differences at most, where it is the images that differ
 
 
 class Modes(NamedTuple):
@@ -29,6 +33,13 @@ class Modes(NamedTuple):
 
     g: Array
     mass: Array
+
+
+class Reading(NamedTuple):
+    """How well transformed images are read, from chance (0) to perfect (1): their elements, and their differences."""
+
+    elements: float
+    differences: float
 
 
 @register_evaluation
@@ -42,7 +53,8 @@ class Marginals(Evaluation):
     question = "Do the images have an upright, or do they come at every element already?"
     shown = ("ambiguity*", "modes")
     captions = {
-        "ambiguity": "P(g|x) averaged over untouched images, between what clear and fully ambiguous images would give.",
+        "ambiguity": "Where the model places untouched images (bars, their average), between what it would show if all "
+        "of them were upright (orange) and if every element were as common (dashed).",
     }
 
     def measure(self, context: Context) -> Result:
@@ -61,6 +73,7 @@ class Marginals(Evaluation):
         guesses = axis.target.masses(axis.target.estimate(masses).g, axis.bins).mean(0)
         index_of_guesses = ambiguity(guesses, upright, anywhere)
         modes = find_modes(average.numpy(), group.domain)
+        reading = read_transformed(context, axis)
         scalars = {
             "ambiguity": index,
             "ambiguity_of_guesses": index_of_guesses,
@@ -69,6 +82,8 @@ class Marginals(Evaluation):
             # The average can be wide because images disagree, or because each of them is unsure.
             "entropy": entropy(average.unsqueeze(0)),
             "entropy_of_one_image": entropy(masses),
+            "reading": reading.elements,
+            "reading_of_differences": reading.differences,
         }
         arrays = {
             "average": average.numpy(),
@@ -79,7 +94,7 @@ class Marginals(Evaluation):
             "modes": modes.g,
             "mode_masses": modes.mass,
         }
-        facts = {"images": len(masses), "advice": advice(index, index_of_guesses, group.name)}
+        facts = {"images": len(masses), "advice": advice(index, index_of_guesses, group.name, reading)}
         return Result("marginals", scalars, arrays, facts)
 
     def summary(self, result: Result) -> dict[str, str]:
@@ -93,7 +108,9 @@ class Marginals(Evaluation):
     def sentence(self, result: Result) -> str:
         """The advice, and the index."""
         s = result.scalars
-        found = advice(s["ambiguity"], s["ambiguity_of_guesses"], result.provenance["title"])
+        found = advice(s["ambiguity"], s["ambiguity_of_guesses"], result.provenance["title"], reading_of(result))
+        if not can_judge(reading_of(result)):
+            return found
         return f"{found} Ambiguity {s['ambiguity']:.2f}: 0 means that all images are upright, 1 that none is."
 
 
@@ -142,18 +159,63 @@ def entropy(masses: Tensor) -> float:
     return float(-torch.special.xlogy(masses, masses).sum(1).mean()) / math.log(masses.shape[1])
 
 
-def advice(index: float, index_of_guesses: float, name: str) -> str:
+def read_transformed(context: Context, axis: Axis) -> Reading:
+    """1 - mean error / mean error of an answer that ignores the image, over the orbit; of an image's differences too.
+
+    Of elements it is the worse end of its 95 % interval.
+    """
+    orbit = context.orbit()
+    n, images, dim = orbit.z.shape
+    found = recover(orbit.z.reshape(n * images, dim), context.subject.layout, axis).g.reshape(n, images)
+    group, true, found = orbit.group, orbit.g.double(), found.double()
+    constant = true.median().expand_as(true)
+    off, blind = (raw_error(true, answer, group) for answer in (found, constant))
+    apart, blind_apart = (
+        difference_errors(true, answer, group, context.generator("differences")) for answer in (found, constant)
+    )
+    worse = context.bootstrap(images).mean(off.T).high
+    return Reading(_gain(worse, float(blind.mean())), _gain(float(apart.mean()), float(blind_apart.mean())))
+
+
+def reading_of(result: Result) -> Reading:
+    """How well transformed images were read."""
+    return Reading(result.scalars.get("reading", 1.0), result.scalars.get("reading_of_differences", 1.0))
+
+
+def can_judge(reading: Reading) -> bool:
+    """Whether a model that reads so well can say anything about untouched images."""
+    return max(reading) >= LEAST
+
+
+def images_differ(index: float, reading: Reading) -> bool:
+    """Whether untouched images come at many elements: each is read alike wherever it is moved, but not as the others.
+
+    A model that has learned little errs as much between two views of one image as it does otherwise.
+    """
+    apart = 1 - reading.differences <= APART * (1 - reading.elements)
+    return index >= CLEAR and can_judge(reading) and apart
+
+
+def advice(index: float, index_of_guesses: float, name: str, reading: Reading) -> str:
     """One sentence: is structure for this group likely to help on these images?"""
+    if not can_judge(reading):
+        return f"The model cannot read {name} off transformed images, so it says nothing about untouched ones."
     if index_of_guesses < CLEAR <= index:
         return f"The model is unsure, but its guesses agree on one element of {name}: train longer before judging."
     if index < CLEAR:
         return f"Untouched images nearly all sit at one element of {name}: structure for it is likely to help."
+    if not images_differ(index, reading):
+        return f"The model reads {name} too coarsely to tell where untouched images sit: train longer before judging."
     if index < UNCLEAR:
         return f"Some images already come transformed by {name}: structure for it may help; compare with weight 0."
     return (
-        f"Images come at many elements of {name}, or the model cannot tell them apart: structure for it is unlikely "
-        "to help; try the relative reference, or leave the group out."
+        f"Images come at many elements of {name}: structure for it is unlikely to help; try the relative reference, or "
+        "leave the group out."
     )
+
+
+def _gain(error: float, blind: float) -> float:
+    return 1 - error / blind if blind > 0 else 0.0
 
 
 def _vertex(masses: Array, place: int, around: bool) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,7 +15,8 @@ from ..unit import in_unit, unit_name
 from .bootstrap import Bootstrap
 from .context import Context, Orbit
 from .element import errors, hits, raw_error
-from .evaluation import Claim, Evaluation, Measure, register_evaluation
+from .evaluation import Claim, Evaluation, register_evaluation
+from .example import keep_examples
 from .grid import orbit_centres
 from .probe import SEEDS, probe_orbit, probe_shuffled
 from .result import Array, Result
@@ -36,10 +38,11 @@ class Recovery(Evaluation):
     title = "Recovery"
     question = "How well can the transformation's parameter be read off the features?"
     shown = (
-        *("accuracy", "median_error_*", "median_difference_error_*", "probe_median_error_*"),
+        *("accuracy", "probe_accuracy", "median_error_*", "median_difference_error_*", "probe_median_error_*"),
         *("shuffled_probe_median_error_*", "content_probe_median_error_*", "constant_median_error_*"),
         *("r2", "within_one_spread"),
     )
+    baselines = ("constant_*", "*_deviation")
     words = {
         "shuffled_probe": "linear probe of shuffled elements",
         "content_probe": "linear probe of the content",
@@ -51,11 +54,15 @@ class Recovery(Evaluation):
         "degrees": "degrees",
         "deviation": "deviation between three draws",
     }
+    key_figure = "examples"
     captions = {
-        "recovery": "Each column holds the images of one true value, shaded where the recovered values lie; "
+        "examples": "Test images that are read best and worst. Above the image as it was shown, below the untouched "
+        "image moved to what was read: alike where the reading is right. Each at its typical error.",
+        "recovery": "Each column holds the images of one true value, shaded where the values that were read lie; "
         "on the dashed line they are right.",
-        "probe": "The same for a linear probe that was trained on the true values. From the content it should fail.",
-        "marginals": "P(g|x) of a few test images; the orange line is the truth.",
+        "probe": "The same for a linear probe that was trained on the true values. From the content, which should "
+        "ignore the transformation, it should fail.",
+        "marginals": "How probable the model holds each value for a few test images (bars), and the truth (orange).",
     }
 
     def measure(self, context: Context) -> Result:
@@ -74,6 +81,7 @@ class Recovery(Evaluation):
         scalars |= _without_looking(whole)
         arrays["g"] = orbit_centres(context.group, len(whole.g)).numpy()
         arrays["true"] = whole.g.cpu().numpy()
+        arrays |= keep_examples(context.images, whole, arrays["recovered" if "recovered" in arrays else "probe"])
         facts = {"swept_images": len(context.images), "relative": context.subject.relative, "probe_seeds": SEEDS}
         return Result("recovery", scalars, arrays, facts, intervals)
 
@@ -89,43 +97,44 @@ class Recovery(Evaluation):
         }
         return {key: text for key, text in rows.items() if key in result.scalars}
 
-    def measures(self, result: Result) -> list[Measure]:
-        """The read-out and the probe."""
-        s, p = result.scalars, result.provenance
-        unit = unit_name(p["unit"])
-        beside = f"ignoring the image: {in_unit(s[f'constant_median_error_{unit}'], p['unit'])}"
-        relative = bool(p.get("relative"))
-        kind = "median_difference_error" if relative else "median_error"
-        entries = {
-            f"Read off: {p['title']}{' between views' * relative}, median error": f"{kind}_{unit}",
-            f"Linear probe: {p['title']}, median error": f"probe_median_error_{unit}",
-        }
-        return [
-            Measure(text, in_unit(s[key], p["unit"]), s[key], beside, False, unit)
-            for text, key in entries.items()
-            if key in s
-        ]
-
     def claim(self, result: Result) -> Claim | None:
         """The element is read off: without a head where there are columns, else by a probe."""
-        s, unit = result.scalars, unit_name(result.provenance["unit"])
-        if "probe_accuracy" in s:
-            chance = s["constant_accuracy"]
-            return Claim("accuracy" if "accuracy" in s else "probe_accuracy", True, chance, "probe_accuracy")
-        constant, probe = s[f"constant_median_error_{unit}"], f"probe_median_error_{unit}"
-        raw = result.provenance["unit"]
-        if result.provenance.get("relative") and f"median_difference_error_{unit}" in s:
-            return Claim(f"median_difference_error_{unit}", False, constant, probe, raw)
-        own = f"median_error_{unit}"
-        return Claim(own if own in s else probe, False, constant, probe, raw)
+        s, p = result.scalars, result.provenance
+        unit = unit_name(p["unit"])
+        between, finite = f"median_difference_error_{unit}", "probe_accuracy" in s
+        own, how = ("accuracy", "right for {} of the images") if finite else (f"median_error_{unit}", "to {}")
+        probe, chance, raw = f"probe_{own}", s[f"constant_{own}"], "" if finite else p["unit"]
+        words = {"what": p["title"], "blind": "ignoring the image"}
+        if not finite and p.get("relative") and between in s:
+            says = "read to {} between two views"
+            return Claim(between, False, chance, probe, raw, says=says, asked="a linear probe of", **words)
+        if own in s:
+            return Claim(own, finite, chance, probe, raw, says=f"read {how}", asked="a linear probe of", **words)
+        says = f"a linear probe reads it {how}"
+        return Claim(probe, finite, chance, probe, raw, says=says, asked="the same probe of", **words)
+
+    def chance(self, key: str, result: Result) -> float | None:
+        """The same measure of the best answer that ignores the image."""
+        measure = re.search(r"(median_error|mean_error|median_difference_error|accuracy).*", key)
+        if measure is None or key.endswith("_deviation"):
+            return None
+        name = re.sub("_(circle|zero)$", "", measure[0]).replace("difference_", "")
+        return result.scalars.get(f"constant_{name}")
+
+    def text(self, key: str, value: float) -> str:
+        """Accuracies in percent."""
+        return percent(value) if "accuracy" in key else super().text(key, value)
 
     def figures(self, result: Result) -> dict[str, Figure]:
         """Recovered against true, the probes, and a few P(g|x)."""
+        from .drawing.examples import draw_examples
         from .drawing.recovery import draw_marginals, draw_probe, draw_recovery
 
         found = {"recovery": draw_recovery, "probe": draw_probe, "marginals": draw_marginals}
         if "shown_marginal" not in result.arrays:
             found = {"probe": draw_probe}
+        if "example_g" in result.arrays:
+            found = {"examples": draw_examples, **found}
         return {name: draw(result) for name, draw in found.items()}
 
     def sentence(self, result: Result) -> str:
@@ -134,7 +143,8 @@ class Recovery(Evaluation):
         unit, what = unit_name(p["unit"]), p["title"]
         blind = in_unit(s[f"constant_median_error_{unit}"], p["unit"])
         if "accuracy" in s:
-            return f"Read off P(g|x) without any head, the {what} is right for {percent(s['accuracy'])} of the images."
+            share = percent(s["accuracy"])
+            return f"Read off the features without any head, the {what} is right for {share} of the images."
         if p.get("relative") and f"median_difference_error_{unit}" in s:
             found = in_unit(s[f"median_difference_error_{unit}"], p["unit"])
             return f"The {what} between two views of an image is read off to within {found} (median), without any head."
@@ -145,7 +155,7 @@ class Recovery(Evaluation):
                 f"within {found} (median), where ignoring the image is off by {blind}."
             )
         found = in_unit(s[f"median_error_{unit}"], p["unit"])
-        text = f"Read off P(g|x) without any head, the {what} is off by {found} (median)"
+        text = f"Read off the features without any head, the {what} is off by {found} (median)"
         if f"median_error_{unit}_circle" in s:
             hidden = in_unit(s[f"median_error_{unit}_circle"], p["unit"])
             text += f", and by {hidden} through a disc that hides the telling corners"

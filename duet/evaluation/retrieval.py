@@ -13,7 +13,7 @@ from ..representation import ACTIONS, Action, FittedAction, Prescribed, Spectrum
 from ..unit import unit_name
 from .context import Context, Orbit
 from .element import raw_error
-from .evaluation import Claim, Evaluation, Measure, register_evaluation
+from .evaluation import Claim, Evaluation, register_evaluation
 from .result import Array, Result
 from .wording import percent
 
@@ -41,6 +41,7 @@ class Retrieval(Evaluation):
     title = "Retrieval"
     question = "Do moved features find the image that was truly moved?"
     shown = ("hit1_*", "chance_hit1", "mrr_*", "chance_mrr", "parameter_error_*", "chance_parameter_error_*")
+    baselines = ("chance_*",)
     words = {
         **{action.name: action.title for action in ACTIONS},
         **SCORES,
@@ -83,15 +84,20 @@ class Retrieval(Evaluation):
         }
         return {key: text for key, text in rows.items() if key in result.scalars}
 
-    def measures(self, result: Result) -> list[Measure]:
-        """The first hit of the fitted action."""
-        value, copies = result.scalars["hit1_fitted"], int(result.provenance["copies"])
-        beside = f"chance: {percent(result.scalars['chance_hit1'])}"
-        return [Measure(f"Hit@1 of {copies}, fitted", percent(value), value, beside, True, result.provenance["group"])]
-
     def claim(self, result: Result) -> Claim | None:
         """The fitted action finds the right copy."""
-        return Claim(f"hit1_{FittedAction.name}", True, result.scalars["chance_hit1"])
+        says = f"the right one of {int(result.provenance['copies'])} copies is found first in {{}} of the cases"
+        return Claim(f"hit1_{FittedAction.name}", True, result.scalars["chance_hit1"], what="finding", says=says)
+
+    def chance(self, key: str, result: Result) -> float | None:
+        """The same score if all copies were alike."""
+        names = [name for name in result.scalars if name.startswith("chance_")]
+        found = next((name for name in names if key.startswith(name.removeprefix("chance_"))), None)
+        return None if found is None else result.scalars[found]
+
+    def text(self, key: str, value: float) -> str:
+        """Hits in percent."""
+        return percent(value) if "hit" in key else super().text(key, value)
 
     def figures(self, result: Result) -> dict[str, Figure]:
         """Bars of the scores."""
@@ -199,7 +205,7 @@ def draw_retrieval(result: Result) -> Figure:
     axis.set_xticks(range(len(measures)), [text for _, text in measures])
     axis.set_ylim(0, 1.08)
     axis.set_ylabel(f"score among {result.provenance['copies']} copies")
-    figure.legend(loc="outside upper center", ncols=3, fontsize=draw.FONT, frameon=False)
+    figure.legend(loc="outside upper center", ncols=2, fontsize=draw.FONT, frameon=False)
     return draw.without_frame(figure)
 
 

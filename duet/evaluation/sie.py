@@ -49,6 +49,7 @@ class SIE(Evaluation):
     question = "What do the measures of SIE and 3DIEBench say?"
     on_request = True
     shown = ("r2_linear", "r2_mlp", "mrr", "h1", "h5", "pre", "chance_*")
+    baselines = ("chance_*",)
     words: ClassVar[Mapping[str, str]] = {
         **{"r2_linear": "relative R², linear", "r2_mlp": "relative R², MLP of three layers"},
         **{"mrr": "MRR", "h1": "H@1", "h5": "H@5", "pre": "PRE", "chance": "by chance"},
@@ -82,7 +83,12 @@ class SIE(Evaluation):
 
     def claim(self, result: Result) -> Claim | None:
         """The transformation between two views can be read by an MLP."""
-        return Claim("r2_mlp", True, 0.0)
+        says = "an MLP explains {} of the transformation between two views"
+        return Claim("r2_mlp", True, 0.0, what="SIE protocol", says=says, blind="ignoring the images")
+
+    def chance(self, key: str, result: Result) -> float | None:
+        """Nothing explained; of ranks, the same if all views were alike."""
+        return 0.0 if key in ("r2_linear", "r2_mlp") else result.scalars.get(f"chance_{key}")
 
     def sentence(self, result: Result) -> str:
         """The two regressions, and the rank."""

@@ -13,8 +13,9 @@ from ..representation import Spectrum
 from ..representation.capacity import dimensions
 from ..unit import in_unit, unit_name
 from .context import Context, Orbit
-from .evaluation import Claim, Evaluation, Measure, register_evaluation
+from .evaluation import Claim, Evaluation, register_evaluation
 from .result import Array, Result
+from .wording import percent
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -32,10 +33,11 @@ class Harmonics(Evaluation):
         *("difference_accuracy", "median_difference_error_*", "constant_difference_*"),
         *("invariant_dimensions", "equivariant_planes", "equivariant_dimensions"),
     )
+    baselines = ("constant_*",)
     words = {"other_classes": "fitted on other classes", "constant": "ignoring the images", "degrees": "degrees"}
     captions = {
-        "purities": "How purely the components of each harmonic turn, on images they were not found on: 1 is exactly, "
-        "0 is chance. Harmonic 0 ignores the transformation; harmonic k turns k times as fast as the image.",
+        "purities": "Parts of the features, the purest first, by what they do when the image is transformed: the first "
+        "panel ignores it, the others turn once, twice, ... as fast. 1 is exactly, 0 is chance, on held-out images.",
     }
 
     def measure(self, context: Context) -> Result:
@@ -74,22 +76,28 @@ class Harmonics(Evaluation):
         }
         return {key: text for key, text in rows.items() if key in result.scalars}
 
-    def measures(self, result: Result) -> list[Measure]:
-        """The difference of two views."""
-        s, p = result.scalars, result.provenance
-        key = f"median_difference_error_{unit_name(p['unit'])}"
-        if key not in s:
-            return []
-        beside = f"ignoring the images: {in_unit(s[key.replace('median', 'constant')], p['unit'])}"
-        return [Measure(f"Difference of two views: {p['title']}", in_unit(s[key], p["unit"]), s[key], beside, False)]
-
     def claim(self, result: Result) -> Claim | None:
         """Two views tell their difference."""
-        unit = unit_name(result.provenance["unit"])
-        if "difference_accuracy" in result.scalars:
-            return Claim("difference_accuracy", True, result.scalars["constant_difference_accuracy"])
-        key = f"median_difference_error_{unit}"
-        return Claim(key, False, result.scalars[f"constant_difference_error_{unit}"], unit=result.provenance["unit"])
+        s, p = result.scalars, result.provenance
+        words = {"what": p["title"], "asked": "the spectrum of", "blind": "ignoring the images"}
+        if "difference_accuracy" in s:
+            says = "two views tell their difference in {} of the cases"
+            chance = s["constant_difference_accuracy"]
+            return Claim("difference_accuracy", True, chance, says=says, **words)
+        key, says = f"median_difference_error_{unit_name(p['unit'])}", "two views tell their difference to {}"
+        chance = s[key.replace("median", "constant")]
+        return Claim(key, False, chance, unit=p["unit"], says=says, **words)
+
+    def chance(self, key: str, result: Result) -> float | None:
+        """The same measure of an answer that ignores the images."""
+        if "difference" not in key:
+            return None
+        name = key.removesuffix("_other_classes").removeprefix("median_")
+        return result.scalars.get(f"constant_{name}")
+
+    def text(self, key: str, value: float) -> str:
+        """Accuracies in percent."""
+        return percent(value) if "accuracy" in key else super().text(key, value)
 
     def figures(self, result: Result) -> dict[str, Figure]:
         """Purities by harmonic."""

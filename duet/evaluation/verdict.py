@@ -7,11 +7,13 @@ from enum import Enum
 from typing import NamedTuple
 
 from ..unit import in_unit
-from .evaluation import Claim, evaluation_of
+from .evaluation import PERCENT, Claim, evaluation_of
 from .result import Result, Scores
-from .wording import number, percent
+from .wording import join, number, percent
 
 LEAST = 0.1  # of the way from chance to perfect, below which nothing was learned whatever the interval says
+NAMES = {"pixels": "the pixels", "untrained": "an untrained network"}
+"""Rivals as they stand in a sentence."""
 
 
 class Level(str, Enum):
@@ -22,12 +24,29 @@ class Level(str, Enum):
     NOT = "not learned"
 
 
+class Standing(str, Enum):
+    """Where a rival stands: apart only if the intervals are."""
+
+    BETTER = "better"
+    EQUAL = "as good"
+    WORSE = "worse"
+
+
+class Beside(NamedTuple):
+    """A rival's number in words, and where it stands."""
+
+    text: str
+    standing: Standing
+
+
 class Verdict(NamedTuple):
     """The level, the number with its interval, and who stands beside it, in words."""
 
     level: Level
     value: str
     beside: str
+    claim: Claim
+    rivals: dict[str, Beside]
 
 
 def judge(result: Result) -> Verdict | None:
@@ -41,45 +60,73 @@ def judge(result: Result) -> Verdict | None:
     if claim is None or not math.isfinite(result.scalars.get(claim.key, math.nan)):
         return None
     own = _ends(Scores(result.scalars, result.intervals), claim.key)
-    worse_end = own[0] if claim.higher else own[1]
+    key = claim.rival or claim.key
     rivals = {
-        name: _ends(scores, claim.rival or claim.key)
+        name: Beside(written(scores.scalars[key], claim), _standing(own, _ends(scores, key), claim.higher))
         for name, scores in result.rivals.items()
-        if math.isfinite(scores.scalars.get(claim.rival or claim.key, math.nan))
+        if math.isfinite(scores.scalars.get(key, math.nan))
     }
-    level = (
-        Level.LEARNED
-        if rivals and all(_better(own, other, claim.higher) for other in rivals.values())
-        else Level.PARTLY
-    )
-    if _gain(worse_end, claim) < LEAST:
+    behind = [rival.standing is Standing.WORSE for rival in rivals.values()]
+    level = Level.LEARNED if behind and all(behind) else Level.PARTLY
+    if gain(own[0] if claim.higher else own[1], claim) < LEAST:
         level = Level.NOT
-    beside = {"chance": claim.chance} | {
-        name: scores.scalars[claim.rival or claim.key] for name, scores in result.rivals.items() if name in rivals
-    }
-    words = ", ".join(f"{name} {written(value, claim)}" for name, value in beside.items())
-    return Verdict(level, with_interval(result.scalars[claim.key], result.intervals.get(claim.key), claim), words)
+    beside = {"chance": written(claim.chance, claim)} | {name: rival.text for name, rival in rivals.items()}
+    words = ", ".join(f"{name} {text}" for name, text in beside.items())
+    value = with_interval(result.scalars[claim.key], result.intervals.get(claim.key), claim)
+    return Verdict(level, value, words, claim, rivals)
 
 
-def written(value: float, claim: Claim) -> str:
-    """A number as its claim is read: a share in percent, an error in its unit."""
-    if claim.higher:
-        return percent(value)
-    return in_unit(value, claim.unit) if claim.unit else number(value)
+def say(verdict: Verdict) -> str:
+    """The verdict in two sentences, rivals and chance beside the number.
+
+    "Rotation: learned. Read to 9.5° [8.8° to 10.3°], where a linear probe of the pixels reaches 17.9° and ignoring the
+    image 90.0°."
+    """
+    return f"{headline(verdict)}. {explain(verdict)}"
 
 
-def with_interval(value: float, ends: tuple[float, float] | None, claim: Claim) -> str:
-    """A number with the 95 % interval around it."""
-    if ends is None:
-        return written(value, claim)
-    return f"{written(value, claim)} [{written(ends[0], claim)} to {written(ends[1], claim)}]"
+def headline(verdict: Verdict) -> str:
+    """What is learned or not: "Rotation: learned"."""
+    level = "partly learned" if verdict.level is Level.PARTLY else verdict.level.value
+    return f"{_capital(verdict.claim.what)}: {level}" if verdict.claim.what else _capital(level)
 
 
-def _gain(value: float, claim: Claim) -> float:
+def explain(verdict: Verdict) -> str:
+    """The number, what rivals and chance reach, and who is not behind."""
+    claim, told = verdict.claim, []
+    for place, (name, rival) in enumerate(verdict.rivals.items()):
+        asked, reaches = (claim.asked.split()[-1], "") if place else (claim.asked, "reaches ")
+        told.append(f"{asked} {NAMES.get(name, name)} {reaches}{rival.text}")
+    chance = f"{claim.blind} {'' if told else 'reaches '}{written(claim.chance, claim)}"
+    text = f"{_capital(claim.says.format(verdict.value))}, where {join([*told, chance])}."
+    if verdict.level is Level.NOT:
+        return f"{text} That is not clearly better than {claim.blind}."
+    if not verdict.rivals:
+        return f"{text} No rival was measured beside it."
+    for standing, words in {Standing.BETTER: "Better: {}.", Standing.EQUAL: "Not clearly behind: {}."}.items():
+        names = [NAMES.get(name, name) for name, rival in verdict.rivals.items() if rival.standing is standing]
+        text += f" {words.format(join(names))}" if names else ""
+    return text
+
+
+def gain(value: float, claim: Claim) -> float:
     """How far from chance (0) to perfect (1)."""
     if claim.higher:
         return (value - claim.chance) / (1 - claim.chance) if claim.chance < 1 else 0.0
     return 1 - value / claim.chance if claim.chance > 0 else 0.0
+
+
+def written(value: float, claim: Claim, short: bool = False) -> str:
+    """A number as its claim is read: a share in percent, an error in its unit; no share is more than all."""
+    if claim.higher or claim.unit == PERCENT:
+        return percent(value) if value <= 1 else "over 100\N{NO-BREAK SPACE}%"
+    return in_unit(value, claim.unit, short=short) if claim.unit else number(value)
+
+
+def with_interval(value: float, ends: tuple[float, float] | None, claim: Claim) -> str:
+    """A number with the 95 % interval around it."""
+    texts = () if ends is None else dict.fromkeys(written(end, claim, short=True) for end in ends)
+    return written(value, claim) + (f" [{' to '.join(texts)}]" if len(texts) > 1 else "")
 
 
 def _ends(scores: Scores, key: str) -> tuple[float, float]:
@@ -87,6 +134,14 @@ def _ends(scores: Scores, key: str) -> tuple[float, float]:
     return scores.intervals.get(key, (value, value))
 
 
-def _better(own: tuple[float, float], other: tuple[float, float], higher: bool) -> bool:
-    """Whether two intervals lie apart, the own one on the better side."""
-    return own[0] > other[1] if higher else own[1] < other[0]
+def _standing(own: tuple[float, float], other: tuple[float, float], higher: bool) -> Standing:
+    """On which side of the own interval another lies."""
+    if own[0] > other[1]:
+        return Standing.WORSE if higher else Standing.BETTER
+    if own[1] < other[0]:
+        return Standing.BETTER if higher else Standing.WORSE
+    return Standing.EQUAL
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]

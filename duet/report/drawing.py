@@ -66,7 +66,7 @@ def draw_curves(runs: Sequence[Run]) -> Figure | None:
         return None
     columns = min(3, len(names))
     rows = -(-len(names) // columns)
-    figure = new_figure(3.3 * columns, 2.1 * rows + (0.35 if len(runs) > 1 else 0.1))
+    figure = new_figure(3.3 * columns, 2.3 * rows + (0.35 if len(runs) > 1 else 0.1))
     axes = figure.subplots(rows, columns, squeeze=False).flat
     lines: dict[int, Line2D] = {}
     for axis, name in zip(axes, names, strict=False):
@@ -74,7 +74,7 @@ def draw_curves(runs: Sequence[Run]) -> Figure | None:
             if name in run.metrics:
                 x, y = thin(epochs(run.metrics)), thin(run.metrics[name])
                 (lines[place],) = axis.plot(x, y, color=colour(place), ls=line(place), lw=1.3)
-        axis.set_title(words.get(name, name.replace("_", " ")[:40]), fontsize=FONT, parse_math=False)
+        axis.set_title(words.get(name, name.replace("_", " ")[:40]), fontsize=FONT, pad=10, parse_math=False)
         axis.xaxis.set_major_locator(MaxNLocator(5, integer=True))
         axis.tick_params(labelsize=FONT - 1)
         axis.grid(alpha=0.25)

@@ -34,6 +34,7 @@ class Run:
     metrics: Mapping[str, Array] = field(default_factory=dict)
     results: Mapping[str, Result] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    unfinished: bool = False
 
 
 def read_runs(folders: Sequence[Path]) -> list[Run]:
@@ -55,6 +56,7 @@ def read_run(folder: Path, name: str) -> Run:
         return _bare_results(folder, name)
     notes: list[str] = []
     model = _model(folder, notes)
+    finished = any((folder / place).exists() for place in ("model/config.json", "config.json"))
     return Run(
         name=name,
         config=_config(folder, model, notes),
@@ -62,6 +64,7 @@ def read_run(folder: Path, name: str) -> Run:
         metrics=_metrics(folder / "metrics.csv", notes),
         results=_results(results, notes),
         notes=tuple(notes),
+        unfinished=not finished,
     )
 
 

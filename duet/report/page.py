@@ -8,7 +8,8 @@ import hashlib
 import io
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Iterable, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,35 +17,17 @@ from typing import Any, NamedTuple
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from ..evaluation import Measure
-from ..evaluation.suite import headlines
-from ..evaluation.wording import number
+from ..evaluation.evaluation import evaluation_of
 from ..file import write_text
 from ..methods import METHODS
-from ..training.experiment import Experiment
 from .drawing import Picture, as_picture, colour, data_uri, draw_curves, draw_result
 from .gathering import Run, read_runs, shown
-from .wording import label, measures, method_title, noun, rank, read_out, tiles, title
+from .judgement import open_with, verdict_of
+from .table import Table, numbers, overview, settings
+from .wording import method_title, noun, rank, read_out, title
 
 LARGEST_DOWNLOAD = 300_000
 """Bytes of a run's losses that the page still carries."""
-
-
-class Cell(NamedTuple):
-    """A cell of a table: its text, and what it is sorted by."""
-
-    text: str
-    sort: str | float = ""
-    strong: bool = False
-
-
-class Row(NamedTuple):
-    """A row of a table: its head, an explanation of it, and its cells."""
-
-    head: str
-    cells: list[Cell]
-    help: str = ""
-    marked: bool = False
 
 
 class Download(NamedTuple):
@@ -69,10 +52,11 @@ class Section(NamedTuple):
     anchor: str
     heading: str
     question: str
+    level: str
     answers: list[Answer]
     pictures: list[list[tuple[int, Picture]]]
-    main: list[Row]
-    rest: list[Row]
+    main: Table
+    rest: Table
 
 
 def write_report(runs: Sequence[Path], out: Path) -> Path:
@@ -93,19 +77,23 @@ def render(runs: Sequence[Run]) -> str:
     )
     script, style = ((files("duet") / "templates" / f"report.{kind}").read_text("utf-8") for kind in ("js", "css"))
     templates.filters["maths"] = maths
-    top = [measures(run.results) for run in runs]
     curves = draw_curves(runs)
     alt = f"The losses of {', '.join(run.name for run in runs)} over the epochs of training."
+    sections, key = list(_sections(runs)), None
+    if len(runs) == 1:
+        sections, key = _take_key_figure(sections)
     return templates.get_template("report.html").render(
         heading=_heading(runs),
         lead=_lead(runs),
         runs=[(run.name, describe(run), colour(i)) for i, run in enumerate(runs)],
-        tiles=tiles(runs[0].results) if len(runs) == 1 else [],
-        overview=_overview(runs, top),
+        names=[(run.name, "") for run in runs],
+        lines=open_with(runs),
+        overview=overview(runs),
+        key=key,
         differing=[row for row in settings(runs) if row.marked],
         settings=settings(runs),
         curves=None if curves is None else as_picture(curves, "curves", alt, "As logged, not smoothed."),
-        sections=list(_sections(runs)),
+        sections=sections,
         notes=[(run.name, run.notes) for run in runs if run.notes],
         downloads=downloads(runs),
         script=Markup(script),
@@ -115,8 +103,9 @@ def render(runs: Sequence[Run]) -> str:
 
 
 def maths(text: str) -> Markup:
-    """Escaped text with T_g as it is written by hand."""
-    return Markup(escape(text).replace("T_g", Markup("<var>T<sub>g</sub></var>")))
+    """Escaped text with T_g as it is written by hand, and options of a command that no line breaks."""
+    marked = str(escape(text)).replace("T_g", "<var>T<sub>g</sub></var>")
+    return Markup(re.sub(r"--[a-z][a-z-]*", r"<code>\g<0></code>", marked))
 
 
 def describe(run: Run) -> str:
@@ -130,22 +119,9 @@ def describe(run: Run) -> str:
         words += f" on {shown(config['data'])}"
     groups = config.get("group")
     if isinstance(groups, list) and groups:
-        words += f", tracking {' and '.join(noun(shown(g)) for g in groups[:8])}"
+        how = "tracking" if run.layout.get("axes") or not run.layout else "measured under"
+        words += f", {how} {' and '.join(noun(shown(g)) for g in groups[:8])}"
     return words
-
-
-def settings(runs: Sequence[Run]) -> list[Row]:
-    """Every setting, a column a run; marked where runs differ."""
-    known = Experiment.__dataclass_fields__
-    keys = dict.fromkeys(
-        [*(k for k in known if any(k in r.config for r in runs)), *(k for r in runs for k in r.config)]
-    )
-    rows = []
-    for key in keys:
-        texts = [shown(run.config[key]) if key in run.config else "–" for run in runs]
-        meaning = str(known[key].metadata.get("help", "")) if key in known else ""
-        rows.append(Row(shown(key), [Cell(text, text) for text in texts], meaning, len(set(texts)) > 1))
-    return rows
 
 
 def downloads(runs: Sequence[Run]) -> list[Download]:
@@ -229,24 +205,6 @@ def _table(run: Run) -> str:
         return ""
 
 
-def _overview(runs: Sequence[Run], top: Sequence[Mapping[str, Measure]]) -> tuple[list[str], list[Row]]:
-    """The headline numbers: a row a run, a column a measure, the best of each in bold."""
-    names = list(dict.fromkeys(name for found in top for name in found))
-    rows = []
-    for run, found in zip(runs, top, strict=True):
-        cells = []
-        for name in names:
-            if name not in found:
-                cells.append(Cell("–"))
-                continue
-            rivals = [other[name] for other in top if name in other]
-            best = (max if rivals[0].higher else min)(rival.value for rival in rivals)
-            comparable = len(rivals) > 1 and len({rival.unit for rival in rivals}) == 1
-            cells.append(Cell(found[name].text, found[name].value, comparable and found[name].value == best))
-        rows.append(Row(run.name, cells, describe(run)))
-    return names, rows
-
-
 def _sections(runs: Sequence[Run]) -> Iterable[Section]:
     for name in sorted({name for run in runs for name in run.results}, key=rank):
         having = [(place, run) for place, run in enumerate(runs) if name in run.results]
@@ -259,17 +217,21 @@ def _sections(runs: Sequence[Run]) -> Iterable[Section]:
                     kinds.setdefault(item.kind, []).append((place, item))
             left_out = [item for item in drawn if isinstance(item, str)]
             answers.append(Answer(place, read_out(name, run.results[name]), left_out))
-        keys = dict.fromkeys(key for _, run in having for key in run.results[name].scalars)
-        main = dict.fromkeys(key for _, run in having for key in headlines(name, run.results[name]))
-        rows = {key: Row(label(name, key), [_cell(run, name, key) for run in runs], key) for key in [*main, *keys]}
-        heading, question = title(name)
-        rest = [row for key, row in rows.items() if key not in main]
-        yield Section(name, heading, question, answers, list(kinds.values()), [rows[key] for key in main], rest)
+        heading, question = title(name, runs)
+        verdict = verdict_of(runs[0].results[name]) if len(runs) == 1 else None
+        level = "" if verdict is None else verdict.level.name.lower()
+        yield Section(name, heading, question, level, answers, list(kinds.values()), *numbers(runs, name))
 
 
-def _cell(run: Run, name: str, key: str) -> Cell:
-    value = run.results[name].scalars.get(key, math.nan) if name in run.results else math.nan
-    return Cell(number(value), value) if math.isfinite(value) else Cell("–")
+def _take_key_figure(sections: Sequence[Section]) -> tuple[list[Section], Picture | None]:
+    """The first section's picture that its evaluation would have at the top, and the sections without it."""
+    for place, section in enumerate(sections):
+        evaluation = evaluation_of(section.anchor)
+        for kind in section.pictures:
+            if evaluation is not None and kind[0][1].kind == evaluation.key_figure:
+                left = section._replace(pictures=[other for other in section.pictures if other is not kind])
+                return [*sections[:place], left, *sections[place + 1 :]], kind[0][1]
+    return list(sections), None
 
 
 def _plain(value: float) -> float | None:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from ..evaluation import EVALUATIONS, Measure, Result
+from ..evaluation import EVALUATIONS, Result
 from ..evaluation.evaluation import evaluation_of
+from ..evaluation.wording import number
 from ..groups import GROUPS
 from ..methods import METHODS
 
+if TYPE_CHECKING:
+    from .gathering import Run
+
 LAST = {"head": "online head, loss", "head_accuracy": "online head, accuracy", "lr": "learning rate"}
-TILES = 3
 
 
 def curves() -> dict[str, str]:
@@ -20,11 +23,13 @@ def curves() -> dict[str, str]:
     return {"loss": "total loss", **terms, **LAST}
 
 
-def title(name: str) -> tuple[str, str]:
-    """The heading of a result and the question that it answers."""
+def title(name: str, runs: Sequence[Run] = ()) -> tuple[str, str]:
+    """The heading of a result and the question that it answers; its group is named where runs have several."""
     evaluation, (_, _, group) = evaluation_of(name), name.partition("-")
     if evaluation is None:
         return name.replace("_", " "), ""
+    if any(other.startswith(f"{name}-") for run in runs for other in run.results):
+        group = str(next(run.results[name].provenance.get("group", "") for run in runs if name in run.results))
     return (f"{evaluation.title}: {noun(group)}" if group else evaluation.title), evaluation.question
 
 
@@ -54,24 +59,10 @@ def read_out(name: str, result: Result) -> str:
         return ""
 
 
-def measures(results: Mapping[str, Result]) -> dict[str, Measure]:
-    """The numbers for the top of the page, by what they measure, in the order of the evaluations."""
-    found: dict[str, Measure] = {}
-    for name, evaluation in EVALUATIONS.items():
-        if name in results:
-            try:
-                found |= {m.label: m for m in evaluation.measures(results[name]) if math.isfinite(m.value)}
-            except Exception:  # as above
-                continue
-    return found
-
-
-def tiles(results: Mapping[str, Result]) -> list[Measure]:
-    """Three numbers for the top of a single run's page: the first of each evaluation, then the others."""
-    per_evaluation = [list(measures({name: result}).values()) for name, result in results.items()]
-    firsts = [found[0] for found in per_evaluation if found]
-    others = [measure for found in per_evaluation for measure in found[1:]]
-    return [*firsts, *others][:TILES]
+def write(name: str, key: str, value: float) -> str:
+    """A number as its evaluation writes it."""
+    evaluation = evaluation_of(name)
+    return number(value) if evaluation is None else evaluation.text(key, value)
 
 
 def label(name: str, key: str) -> str:

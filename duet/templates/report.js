@@ -21,6 +21,18 @@ for (const table of document.querySelectorAll("table.sortable")) {
     });
   });
 }
+// What is wider than its place says that it can be moved sideways.
+const sides = new ResizeObserver((seen) => seen.forEach(({ target }) => {
+  target.classList.toggle("wide", target.scrollWidth > target.clientWidth + 1);
+}));
+document.querySelectorAll(".scroll").forEach((part) => sides.observe(part));
+// A link to something folded opens it.
+const unfold = () => {
+  const part = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+  if (part instanceof HTMLDetailsElement) part.open = true;
+};
+addEventListener("hashchange", unfold);
+unfold();
 // What is folded away on the screen is wanted on paper.
 let opened = [];
 addEventListener("beforeprint", () => {

@@ -3,6 +3,7 @@
 import math
 import re
 from dataclasses import replace
+from fnmatch import fnmatchcase
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ import duet.paper  # noqa: F401 - its evaluations register themselves
 from duet import DuetError, Experiment, register_evaluation
 from duet.data import MemoryImages
 from duet.evaluation import EVALUATIONS, Context, Evaluation, Result, Sizes, evaluate, table
+from duet.evaluation.verdict import judge, say
 from tests.conftest import random_encoder
 
 NAMES = list(EVALUATIONS)
@@ -132,8 +134,32 @@ def test_figures_are_drawn_and_have_captions(evaluation, answers, tmp_path):
         for name, figure in figures.items():
             assert isinstance(figure, Figure)
             figure.savefig(tmp_path / f"{name}.png", dpi=30)
+            assert not touching(figure), name
             assert len(np.unique(np.asarray(Image.open(tmp_path / f"{name}.png")))) > 2
     assert set(evaluation.figures(answers[0])) == set(evaluation.captions)  # with a table, none is left out
+
+
+def touching(figure):
+    """Pairs of titles of a figure that run into each other, or into another panel."""
+    titles = [(axis, axis.title) for axis in figure.axes if axis.get_title()]
+    boxes = [(axis, title.get_text(), title.get_window_extent()) for axis, title in titles]
+    panels = [axis for axis in figure.axes if axis.axison]
+    return [
+        (text, other)
+        for place, (axis, text, box) in enumerate(boxes)
+        for other in [
+            *(words for _, words, beside in boxes[place + 1 :] if box.overlaps(beside)),
+            *("a panel" for panel in panels if panel is not axis and box.overlaps(panel.get_window_extent())),
+        ]
+    ]
+
+
+def test_the_check_of_titles_can_fail():
+    figure = Figure(figsize=(2, 2), layout="constrained")
+    for axis in figure.subplots(1, 2):
+        axis.set_title("far too long for so small a panel")
+    figure.draw_without_rendering()
+    assert touching(figure)
 
 
 def test_it_says_in_a_sentence_what_was_found(evaluation, answers):
@@ -146,15 +172,32 @@ def test_it_says_in_a_sentence_what_was_found(evaluation, answers):
         assert "nan" not in text.lower()
 
 
-def test_measures_are_finite_and_stand_beside_something(evaluation, answers):
+def test_a_claim_is_a_number_of_the_result_beside_chance_and_can_be_said(evaluation, answers):
     for result in answers:
-        measures = evaluation.measures(result)
-        assert len({measure.label for measure in measures}) == len(measures)
-        for measure in measures:
-            assert math.isfinite(measure.value)
-            assert measure.value in result.scalars.values()
-            assert measure.text.strip()
-            assert measure.beside.strip()
+        claim = evaluation.claim(result)
+        if claim is None:
+            continue
+        assert math.isfinite(result.scalars[claim.key])
+        assert claim.key in result.intervals
+        assert claim.chance == pytest.approx(evaluation.chance(claim.key, result))
+        text = say(judge(replace(result, name=evaluation.name)))
+        assert text.startswith(claim.what[:1].upper() + claim.what[1:])
+        assert text.endswith(".")
+        assert "{" not in text
+
+
+def test_chance_is_a_number_and_no_baseline_is_a_headline_of_its_own(evaluation, answers):
+    for result in answers:
+        for key, value in result.scalars.items():
+            chance = evaluation.chance(key, result)
+            assert chance is None or math.isfinite(chance)
+            assert evaluation.text(key, value)
+        left = [k for k in evaluation.headlines(result) if not any(fnmatchcase(k, p) for p in evaluation.baselines)]
+        assert bool(left) == bool(evaluation.headlines(result))
+
+
+def test_the_figure_for_the_top_of_a_page_is_one_of_its_own(evaluation, answers):
+    assert evaluation.key_figure in ("", *evaluation.figures(answers[0]))
 
 
 def test_all_that_is_shown_comes_from_the_result_alone(evaluation, answers, tmp_path):
@@ -163,7 +206,7 @@ def test_all_that_is_shown_comes_from_the_result_alone(evaluation, answers, tmp_
         assert again.scalars == result.scalars
         assert evaluation.headlines(again) == evaluation.headlines(result)
         assert evaluation.summary(again) == evaluation.summary(result)
-        assert evaluation.measures(again) == evaluation.measures(result)
+        assert evaluation.claim(again) == evaluation.claim(result)
         assert evaluation.sentence(again) == evaluation.sentence(result)
         assert list(evaluation.figures(again)) == list(evaluation.figures(result))
 
@@ -204,7 +247,7 @@ def test_a_name_and_what_is_measured_is_enough(registry, contexts, registered):
     result = results["brightest_pixel"]
     assert result.provenance["group"] == "rot360"
     assert evaluation.summary(result) == {"mean_of_it": "mean of it"}
-    assert (evaluation.measures(result), evaluation.figures(result), evaluation.sentence(result)) == ([], {}, "")
+    assert (evaluation.claim(result), evaluation.figures(result), evaluation.sentence(result)) == (None, {}, "")
 
 
 def test_one_of_a_users_own_is_done_with_the_others(registry, contexts, monkeypatch):

@@ -14,7 +14,14 @@ from duet.evaluation.marginals import draw_ambiguity
 from duet.evaluation.recovery import Recovery
 from duet.evaluation.retrieval import draw_retrieval
 
-ROTATION = {"group": "rot360", "unit": "degrees", "span": [-180.0, 180.0], "cyclic": True, "data": "digits"}
+ROTATION = {
+    "group": "rot360",
+    "title": "rotation",
+    "unit": "degrees",
+    "span": [-180.0, 180.0],
+    "cyclic": True,
+    "data": "digits",
+}
 BRIGHTNESS = {"group": "brightness", "unit": "factor", "span": [0.6, 1.4], "cyclic": False, "data": "digits"}
 
 
@@ -53,7 +60,7 @@ def render(figure):
 
 def test_recovery_says_degrees_and_shows_both_corners():
     text = render(draw_recovery(recovery(ROTATION, ("", "_circle"), corners="zero")))
-    assert "true rot360 (degrees)" in text
+    assert "true rotation (degrees)" in text
     assert "median error 9.0°" in text
     assert "black corners" in text
     assert "seen through a disc" in text

@@ -6,12 +6,24 @@ import numpy as np
 import pytest
 import torch
 
+from duet.domain import Circle
 from duet.evaluation import Inapplicable
-from duet.evaluation.marginals import Marginals, advice, ambiguity, entropy, expectations, find_modes
-from duet.groups import find_group
-from duet.representation import Axis, Gaussian, VonMises
+from duet.evaluation.marginals import (
+    CLEAR,
+    Marginals,
+    Reading,
+    advice,
+    ambiguity,
+    entropy,
+    expectations,
+    find_modes,
+    read_transformed,
+)
+from duet.evaluation.subject import Outsider
+from duet.groups import Group, find_group
+from duet.representation import Axis, Gaussian, Table, VonMises
 
-from .conftest import BRIGHTNESS, read_brightness
+from .conftest import make_context, read_brightness
 
 AXES = {
     "rot360": Axis("rot360", 8, VonMises(0.2)),
@@ -96,19 +108,69 @@ def test_images_at_the_identity_are_clear(perfect):
     assert "likely to help" in result.provenance["advice"]
 
 
-def test_images_at_all_elements_are_ambiguous(perfect):
-    context, _ = perfect
+class Phase(Group):
+    """A picture of a phase, which it turns: exactly what features on a circle can show."""
 
-    def anywhere(images):
-        g = torch.linspace(0, 1, len(images))
-        return BRIGHTNESS.axes[0].target.log_masses(g, 8).repeat(1, 3)
+    name, domain, channels = "phase", Circle(), 3
 
-    result = Marginals().measure(with_features(context, anywhere))
-    assert result.scalars["ambiguity"] > 0.95
+    def transform(self, images, g, generator=None):
+        angle = 2 * torch.pi * g.view(-1, 1, 1)
+        x, y = 2 * images[:, 0] - 1, 2 * images[:, 1] - 1
+        turned = torch.stack([x * angle.cos() - y * angle.sin(), x * angle.sin() + y * angle.cos()], 1)
+        return torch.cat([(turned + 1) / 2, images[:, 2:]], 1)
+
+
+TURNING = Table(3, Axis("phase", 8, VonMises(0.1)))
+
+
+def at_phases(phase, noise=0.0):
+    """A context of images at these phases, read exactly or with an error of its own for every view."""
+    phase, group = torch.as_tensor(phase, dtype=torch.float32), Phase()
+    angle = 2 * torch.pi * phase
+    pixels = torch.stack([(angle.cos() + 1) / 2, (angle.sin() + 1) / 2, torch.zeros_like(phase)], 1)
+    images = pixels.view(-1, 3, 1, 1).expand(-1, -1, 2, 2).contiguous()
+    generator = torch.Generator().manual_seed(3)
+
+    def features(images):
+        x, y = (2 * images[:, channel, 0, 0] - 1 for channel in (0, 1))
+        g = torch.atan2(y, x) / (2 * torch.pi) + noise * torch.randn(len(images), generator=generator)
+        return TURNING.axes[0].target.log_masses(g.remainder(1), 8).repeat(1, 3)
+
+    return make_context(Outsider(features, TURNING, {"phase": group}), images, group)
+
+
+def test_images_at_all_elements_are_ambiguous():
+    result = Marginals().measure(at_phases(torch.rand(400, generator=torch.Generator().manual_seed(0))))
+    assert result.scalars["ambiguity"] > 0.9
     assert result.scalars["ambiguity_of_guesses"] > 0.9
-    assert "unlikely" in result.provenance["advice"]
+    assert result.scalars["reading"] < 0.1
+    assert result.scalars["reading_of_differences"] > 0.95
+    assert "Images come at many elements" in result.provenance["advice"]
     # Every image is sure, they only disagree.
     assert result.scalars["entropy_of_one_image"] < result.scalars["entropy"] - 0.1
+
+
+def test_images_at_one_element_are_clear():
+    result = Marginals().measure(at_phases(torch.zeros(400)))
+    assert result.scalars["reading"] > 0.95
+    assert "likely to help" in result.provenance["advice"]
+
+
+@pytest.mark.parametrize(("noise", "words"), [(0.2, "too coarsely"), (10.0, "cannot read")])
+def test_a_model_that_has_not_learned_blames_no_images(noise, words):
+    result = Marginals().measure(at_phases(torch.zeros(400), noise))
+    assert result.scalars["ambiguity_of_guesses"] >= CLEAR  # as if images came at many elements
+    assert words in result.provenance["advice"]
+    facts = {**result.provenance, **Phase().describe()}
+    sentence = Marginals().sentence(replace(result, provenance=facts))
+    assert words in sentence
+    assert ("Ambiguity" in sentence) == (words == "too coarsely")
+
+
+def test_reading_runs_from_chance_to_perfect():
+    context = at_phases(torch.zeros(400))
+    assert read_transformed(context, TURNING.axes[0]) == pytest.approx((1, 1), abs=0.02)
+    assert read_transformed(at_phases(torch.zeros(400), 10.0), TURNING.axes[0]) == pytest.approx((0, 0), abs=0.1)
 
 
 def test_an_unsure_model_is_told_from_ambiguous_images(perfect):
@@ -127,8 +189,9 @@ def test_it_needs_a_table_and_an_upright(perfect, pixels):
         Marginals().measure(replace(context, subject=replace(context.subject, relative=True), _cache={}))
 
 
-def test_advice_is_one_sentence():
+@pytest.mark.parametrize("reading", [Reading(0.9, 0.9), Reading(0.5, 0.9), Reading(0.0, 0.05)])
+def test_advice_is_one_sentence(reading):
     for pair in ((0.1, 0.1), (0.4, 0.1), (0.4, 0.4), (0.9, 0.9)):
-        text = advice(*pair, "hue")
+        text = advice(*pair, "hue", reading)
         assert "hue" in text
         assert text.count(".") == 1

@@ -4,7 +4,7 @@ import pytest
 
 from duet.evaluation import Result
 from duet.evaluation.result import Scores
-from duet.evaluation.verdict import Level, judge
+from duet.evaluation.verdict import Level, Standing, judge, say
 
 
 def recovery(value, ends, rivals=None):
@@ -63,6 +63,13 @@ def test_it_says_the_number_its_interval_and_who_stands_beside():
     assert verdict.value.replace("\N{NO-BREAK SPACE}", " ") == "96.2 % [95.0 % to 97.3 %]"
 
 
+def test_a_unit_that_is_a_word_is_said_once():
+    facts = {"unit": "factor", "relative": False, "title": "brightness"}
+    scalars = {"median_error_factor": 0.11, "probe_median_error_factor": 0.2, "constant_median_error_factor": 0.2}
+    result = Result("recovery", scalars, {}, facts, {"median_error_factor": (0.103, 0.121)})
+    assert judge(result).value == "0.11 factor [0.103 to 0.121]"
+
+
 def test_who_claims_nothing_is_not_judged():
     assert judge(Result("dependence", {"delta_p_images": 0.1})) is None
     assert judge(Result("somebodys", {"value": 0.1})) is None
@@ -73,3 +80,42 @@ def test_rivals_without_the_number_do_not_count():
     result = recovery(9.0, (8, 10), {"pixels": 18.0})
     result.rivals["untrained"] = Scores({})
     assert judge(result).level is Level.LEARNED
+
+
+def test_it_is_said_in_words_with_rivals_and_chance():
+    text = say(judge(recovery(9.46, (8.8, 10.3), {"pixels": 17.9})))
+    assert text == (
+        "Rotation: learned. Read to 9.5° [8.8° to 10.3°], where a linear probe of the pixels reaches 17.9° and "
+        "ignoring the image 90.0°."
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "rivals", "end"),
+    [
+        (9.0, {"pixels": 5.0, "untrained": 43.0}, "Better: the pixels."),
+        (9.0, {"pixels": 10.5, "untrained": 43.0}, "Not clearly behind: the pixels."),
+        (9.0, {"pixels": 5.0, "untrained": 9.0}, "Better: the pixels. Not clearly behind: an untrained network."),
+        (9.0, {}, "No rival was measured beside it."),
+        (88.0, {"pixels": 5.0}, "That is not clearly better than ignoring the image."),
+    ],
+)
+def test_it_says_who_is_not_behind(value, rivals, end):
+    assert say(judge(recovery(value, (value - 1, value + 1), rivals))).endswith(f" {end}")
+
+
+def test_where_each_rival_stands():
+    verdict = judge(recovery(9.0, (8, 10), {"pixels": 5.0, "untrained": 10.5, "other": 40.0}))
+    assert [rival.standing for rival in verdict.rivals.values()] == [
+        *(Standing.BETTER, Standing.EQUAL, Standing.WORSE),
+    ]
+    verdict = judge(classification(0.9, (0.88, 0.92), 0.95))
+    assert verdict.rivals["pixels"].standing is Standing.BETTER
+    assert judge(classification(0.9, (0.88, 0.92), 0.8)).rivals["pixels"].standing is Standing.WORSE
+
+
+def test_no_share_is_more_than_all():
+    result = Result("equivariance", {"error_fitted": 249.4}, {}, {}, {"error_fitted": (200.0, 300.0)})
+    verdict = judge(result)
+    assert verdict.level is Level.NOT
+    assert verdict.value.replace("\N{NO-BREAK SPACE}", " ") == "over 100 %"

@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from ...figure import BLUE, GREEN, LINES, ORANGE, VERMILION, Array, new_figure
+from ...figure import BLUE, GREEN, LINES, ORANGE, VERMILION, Array, element_label, new_figure
 from ...representation import ACTIONS
 from ...unit import in_unit
 from ..result import Result
@@ -16,7 +16,7 @@ COLUMNS = 13  # as many as stay readable
 GAP = 2  # pixels between images
 # A colour and a line style each, so that nothing rests on colour alone.
 STYLES = {"none": ("no action", "#999999", ":")} | {
-    action.name: (action.name, colour, style)
+    action.name: (action.title.removeprefix("the ").replace("T_g", "$T_g$"), colour, style)
     for action, colour, style in zip(ACTIONS, (BLUE, VERMILION, GREEN), (LINES[1], LINES[0], LINES[2]), strict=True)
 }
 
@@ -31,7 +31,7 @@ def draw_strips(result: Result) -> Figure:
     figure = new_figure(0.62 * cells + 2.6, count * (height + 0.12) + 2.6)
     axes = figure.subplots(count + 1, 1, height_ratios=[*[height] * count, 1.7], squeeze=False)[:, 0]
     for axis, number in zip(axes, range(count), strict=False):
-        rows = {"truth": truth[number], **{STYLES[a][0]: result.arrays[f"decoded_{a}"][number] for a in actions}}
+        rows = {"truth": truth[number], **{_label(a, result): result.arrays[f"decoded_{a}"][number] for a in actions}}
         _draw_strip(axis, rows, columns)
         _frame_identity(axis, result, columns, truth.shape[3:], len(rows))
     unit = result.provenance["unit"]
@@ -69,11 +69,11 @@ def _draw_errors(axis: Axes, result: Result) -> None:
     level = result.scalars["reconstruction_error"]
     axis.axhline(level, color="black", linewidth=1, linestyle="-.", label="reconstruction")
     axis.set_ylim(bottom=0)
-    axis.set_xlabel(f"{result.provenance['group']} ({result.provenance['unit']})", fontsize=9)
+    axis.set_xlabel(element_label(result.provenance), fontsize=9)
     axis.set_ylabel("squared error", fontsize=9)
     axis.tick_params(labelsize=9)
     axis.spines[["top", "right"]].set_visible(False)
-    axis.legend(fontsize=9, frameon=False, ncols=4, loc="lower center", bbox_to_anchor=(0.5, 1.0))
+    axis.legend(fontsize=9, frameon=False, ncols=5, loc="lower center", bbox_to_anchor=(0.5, 1.0))
 
 
 def _frame_identity(axis: Axes, result: Result, columns: Array, size: tuple[int, ...], rows: int) -> None:
@@ -115,6 +115,12 @@ def _centres(side: int, count: int) -> Array:
     return (side - 1) / 2 + np.arange(count) * (side + GAP)
 
 
+def _label(action: str, result: Result) -> str:
+    """What an action is called, and if it leaves more error than doing nothing."""
+    still, moved = (float(np.mean(result.arrays[f"error_{name}"])) for name in ("none", action))
+    return STYLES[action][0] + ("\nworse than no action" if moved > still else "")
+
+
 def _title(result: Result) -> str:
-    method, group = result.provenance["method"], result.provenance["group"]
-    return f"{method}, {group}: features of the untouched image (framed), transformed and decoded"
+    what = result.provenance.get("title", result.provenance["group"])
+    return f"{what}: features of the untouched image (framed), moved and decoded"
