@@ -39,7 +39,7 @@ def known_share(scalars: Scalars, group: Group) -> float:
 def advise(scalars: Scalars, intervals: Intervals, group: Group) -> str:
     """The sentence; nothing where no test holds.
 
-    blind:      equivariance/sensitivity < HARDLY
+    blind:      equivariance/sensitivity < HARDLY, and less than READABLE is known: what hardly moves may still tell
     breaks:     robustness/loss at least LOST, by its whole interval, and less than READABLE is known
     sensitive:  the same loss, and READABLE or more is known
     holds:      robustness/loss at most HELD, by its whole interval, and READABLE or more is known
@@ -50,7 +50,8 @@ def advise(scalars: Scalars, intervals: Intervals, group: Group) -> str:
     sensitivity = scalars.get("equivariance/sensitivity", math.nan)
     known = known_share(scalars, group)
     if sensitivity < HARDLY:
-        return f"{title}-blind: use it where the {title} must not matter; it cannot be read"
+        blind = f"{title}-blind: use it where the {title} must not matter; it cannot be read"
+        return "" if known >= READABLE else blind
     loss = scalars.get("robustness/loss")
     low, high = intervals.get("robustness/loss", (math.nan, math.nan))
     if loss is not None:

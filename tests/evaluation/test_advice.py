@@ -32,15 +32,16 @@ def test_the_four_sentences():
         "to 40.0\N{NO-BREAK SPACE}%"
     )
     assert sentence(error=80.0).startswith("will break under rotation: neighbours")
-    assert sentence(sensitivity=0.01).startswith("rotation-blind")
+    assert sentence(sensitivity=0.01, error=80.0).startswith("rotation-blind")
     assert sentence(low=-0.02, high=0.03).startswith("holds under rotation, and knows it")
 
 
 @pytest.mark.parametrize(
     ("numbers", "holds"),
     [
-        ({"sensitivity": HARDLY - 1e-6}, "rotation-blind"),
-        ({"sensitivity": HARDLY}, "turn-sensitive"),
+        ({"sensitivity": HARDLY - 1e-6, "error": 80.0}, "rotation-blind"),
+        ({"sensitivity": HARDLY - 1e-6, "error": 90 * (1 - READABLE)}, ""),
+        ({"sensitivity": HARDLY, "error": 80.0}, "will break"),
         ({"low": LOST}, "turn-sensitive"),
         ({"low": LOST - 1e-6}, ""),
         ({"error": 90 * (1 - READABLE)}, "turn-sensitive"),
