@@ -268,7 +268,7 @@ class Context:
             views = OrbitViews(views.z[images], views.g[images])
         kinds: list[Callable[[OrbitViews, Group], Action]] = [action_of]
         if has_spectrum(group) and len(views.z) >= 4:
-            kinds.append(spectrum_of)
+            kinds.append(lambda views, group: spectrum_of(views, group).float())  # found in double, used in single
         found = [fit(views, group) for fit in self.track(kinds, len(kinds), f"fitting actions of {group.name}")]
         return {action.name: action for action in found}
 

@@ -97,17 +97,20 @@ class FittedAction(nn.Module, Action):
             nearest = domain.nearest(by, differences)
             parts = [(nearest == k).nonzero().squeeze(-1) for k in range(len(differences))]
         terms = domain.terms(order)
+        twice = domain.terms(2 * order)
+        products = _products(domain, terms, twice, device)
 
         def solve(part: Tensor) -> Tensor:
             """The weights (K, D + 1, D) that best fit these pairs."""
-            width = terms * (dim + 1)
-            gram = torch.zeros(width, width, dtype=torch.float64, device=device)
-            moment = torch.zeros(width, dim, dtype=torch.float64, device=device)
-            for rows in torch.split(part, max(1, CHUNK_BYTES // (8 * width))):
+            moments = torch.zeros(twice, dim + 1, dim + 1, dtype=torch.float64, device=device)
+            moment = torch.zeros(terms * (dim + 1), dim, dtype=torch.float64, device=device)
+            for rows in torch.split(part, max(1, CHUNK_BYTES // (8 * terms * (dim + 1)))):
                 s, t = (_standardise(z[rows].to(torch.float64), mean, scale) for z in (z_from, z_to))
-                x = _regressors(s, domain.basis(by[rows], terms))
-                gram.addmm_(x.T, x)
-                moment.addmm_(x.T, t - s)
+                affine = _affine(s)
+                for psi, own in zip(domain.basis(by[rows], twice).T, moments, strict=True):
+                    own.addmm_((affine * psi.unsqueeze(1)).T, affine)
+                moment.addmm_(_regressors(s, domain.basis(by[rows], terms)).T, t - s)
+            gram = torch.einsum("klm,mde->kdle", products, moments).reshape(len(moment), len(moment))
             weight = _ridge_solution(gram, moment, ridge).reshape(terms, dim + 1, dim)
             weight[0, :dim] += torch.eye(dim, dtype=torch.float64, device=device)  # T - 1 was fitted
             return weight
@@ -165,10 +168,27 @@ class FittedAction(nn.Module, Action):
         self.domain = as_domain(bool(self.circle))
 
 
+def _products(domain: Domain, terms: int, twice: int, device: torch.device) -> Tensor:
+    """c with phi_k phi_l = sum_m c_klm psi_m: products of two functions of the basis lie in that of twice the order.
+
+    So the normal equations need one moment of the features for every psi, not for every pair: (K, K, M).
+    """
+    points = torch.linspace(-1, 1, 4 * twice, dtype=torch.float64)
+    phi, psi = domain.basis(points, terms), domain.basis(points, twice)
+    pairs = (phi.unsqueeze(2) * phi.unsqueeze(1)).flatten(1)  # (points, K K)
+    found: Tensor = torch.linalg.lstsq(psi, pairs).solution
+    exact = (2 * found).round() / 2  # halves of angles' sums and differences, or whole powers
+    return exact.T.reshape(terms, terms, twice).to(device)
+
+
+def _affine(s: Tensor) -> Tensor:
+    """[s, 1]: (N, D) -> (N, D + 1)."""
+    return torch.cat([s, torch.ones_like(s[:, :1])], -1)
+
+
 def _regressors(s: Tensor, phi: Tensor) -> Tensor:
     """phi_k [s, 1]_d, the constant last: (N, D), (N, K) -> (N, K (D + 1))."""
-    affine = torch.cat([s, torch.ones_like(s[:, :1])], -1)
-    return (phi.unsqueeze(-1) * affine.unsqueeze(1)).flatten(1)
+    return (phi.unsqueeze(-1) * _affine(s).unsqueeze(1)).flatten(1)
 
 
 def _standardise(z: Tensor, mean: Tensor, scale: Tensor) -> Tensor:

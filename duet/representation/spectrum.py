@@ -289,12 +289,14 @@ def _steering_rows(parts: list[tuple[Tensor, int, Tensor]], count: int) -> tuple
 def _best_turn(sums: Tensor, harmonic: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """Where Re sum_k S_k exp(-2 pi i k by) is largest, and how wide that peak is: (B, K), (K,) -> (B,), (B,)."""
     points = count or GRID
-    wide = widest(sums)
-    grid = torch.arange(points, device=sums.device, dtype=wide) / points
-    curve = 2 * (sums @ _turn(grid, -harmonic).to(sums.dtype).T).real  # a log likelihood: (B, points)
+    kind = sums.real.dtype
+    grid = torch.arange(points, device=sums.device, dtype=kind) / points
+    waves = _turn(grid, harmonic).to(sums.dtype)
+    # A log likelihood, 2 Re sum_k S_k conj(wave_k), in real products: (B, points)
+    curve = 2 * (torch.view_as_real(sums).flatten(1) @ torch.view_as_real(waves).flatten(1).T)
     best = grid[curve.argmax(1)]
     if count == 0:
-        angular = 2 * math.pi * harmonic.to(wide)
+        angular = 2 * math.pi * harmonic.to(kind)
         for _ in range(NEWTON_STEPS):
             wave = sums * _turn(best, -harmonic).to(sums.dtype)
             slope, bend = (wave.imag * angular).sum(1), -(wave.real * angular.square()).sum(1)

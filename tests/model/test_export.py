@@ -11,8 +11,8 @@ import torch
 
 import duet
 from duet.cli import main
-from duet.model import export as exporting
 from duet.model import OrbitViews, spectrum_of
+from duet.model import export as exporting
 from duet.model.export import BATCHES, TOLERANCE, export, input_names, output_names
 from duet.representation import act
 from tests.conftest import random_encoder
