@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from .callback import OnlineEquivariance
     from .error import DuetError
     from .evaluation import register_evaluation
     from .groups import GROUPS, register_group
     from .methods import register_method
+    from .metrics import EquivarianceSpectrum
     from .model import Encoder, load
     from .objectives import register_objective
     from .paper import evaluate
@@ -23,8 +25,10 @@ if TYPE_CHECKING:
 _ROOMS = {
     "DuetError": "error",
     "Encoder": "model",
+    "EquivarianceSpectrum": "metrics",
     "Experiment": "training.experiment",
     "GROUPS": "groups",
+    "OnlineEquivariance": "callback",
     "Representation": "representation",
     "evaluate": "paper",  # which knows the costs too
     "import_plugin": "plugin",
@@ -41,7 +45,9 @@ __all__ = [
     "GROUPS",
     "DuetError",
     "Encoder",
+    "EquivarianceSpectrum",
     "Experiment",
+    "OnlineEquivariance",
     "Representation",
     "__version__",
     "evaluate",

@@ -13,8 +13,8 @@ LEVELS = [
     {"error", "domain", "unit", "discovery", "allocator", "progress"},
     {"file", "pixels", "plugin", "device", "figure"},
     {"groups", "representation", "objectives"},
-    {"networks"},
-    {"methods", "data"},
+    {"networks", "metrics"},
+    {"methods", "data", "callback"},
     {"model"},
     {"evaluation", "training"},
     {"application"},
@@ -25,7 +25,7 @@ LEVELS = [
 LEVEL = {room: level for level, rooms in enumerate(LEVELS) for room in rooms}
 # Libraries that only some rooms may import. What an `if TYPE_CHECKING` names is never loaded, and is not looked at.
 AT_HOME = {
-    "lightning": {"training"},
+    "lightning": {"training", "callback"},
     "pytorch_lightning": set(),
     "torchvision": set(),
     "matplotlib": {"figure", "evaluation", "paper", "report"},
@@ -129,6 +129,8 @@ def test_every_room_is_there():
         ("sklearn.py", "from .cli import main", "sklearn must not import cli"),
         ("model/encoder.py", "import lightning as L", "model must not import lightning"),
         ("evaluation/suite.py", "import lightning.pytorch", "evaluation must not import lightning"),
+        ("metrics.py", "import lightning", "metrics must not import lightning"),
+        ("metrics.py", "from .callback import OnlineEquivariance", "metrics must not import callback"),
         ("training/module.py", "import pytorch_lightning", "training must not import pytorch_lightning"),
         ("representation/features.py", "from matplotlib import pyplot", "representation must not import matplotlib"),
         ("training/run.py", "import matplotlib.pyplot as plt", "training must not import matplotlib"),

@@ -16,10 +16,11 @@ from .export import Export
 from .listing import List
 from .orient import Orient
 from .report import Report
+from .score import Score
 from .train import Train
 
 COMMANDS: tuple[Command, ...] = (
-    *(Train(), Evaluate(), Embed(), Orient(), Export()),
+    *(Train(), Evaluate(), Score(), Embed(), Orient(), Export()),
     *(Report(), Explore(), List(), Demo()),
 )
 CHATTY = ("httpx", "datasets", "fsspec", "urllib3", "huggingface_hub")

@@ -15,7 +15,7 @@ from ..model import fit_action, save_decoder
 from ..model.fitting import Features
 from ..networks.decoder import Decoder, small_decoder
 from ..pixels import as_float
-from ..representation import ACTIONS, Action, Prescribed
+from ..representation import ACTIONS, Action, Prescribed, Spectrum
 from .context import Context
 from .decoder_training import BuildDecoder, Training, random_views, train_decoder
 from .evaluation import Evaluation, register_evaluation
@@ -32,7 +32,7 @@ Decode = Callable[[Tensor], Tensor]  # (N,D) -> (N,C,H,W) in [0,1]
 
 @register_evaluation
 class Generation(Evaluation):
-    """Decode T_g f(x) of untouched test images over a sweep of g; the decoder is kept with the run."""
+    """Decode T_g f(x) of turned test images over a sweep of g; the decoder is kept with the run."""
 
     name = "generation"
     order = 70
@@ -43,7 +43,7 @@ class Generation(Evaluation):
     words = {action.name: action.title for action in ACTIONS}
     captions = {
         "strips": "In each strip first the image truly transformed, then what a decoder makes of features that were "
-        "moved instead, with the error on the right; the untouched image is framed. Below, the errors over all values.",
+        "moved instead, from the untouched image, which is framed. Below, errors of many images from turned starts.",
     }
 
     def measure(self, context: Context) -> Result:
@@ -88,8 +88,9 @@ class Generation(Evaluation):
         """The errors, beside those of the decoder alone and of doing nothing."""
         s = result.scalars
         text = f"Decoded after the fitted action, an image has a squared error of {number(s['action_error_fitted'])}"
-        if "action_error_prescribed" in s:
-            text += f", after the paper's T_g of {number(s['action_error_prescribed'])}"
+        for action in (Spectrum, Prescribed):
+            if f"action_error_{action.name}" in s:
+                text += f", after {action.title} of {number(s[f'action_error_{action.name}'])}"
         text += (
             f"; the decoder itself has {number(s['reconstruction_error'])}, "
             f"and doing nothing {number(s['no_action_error'])}."
@@ -118,12 +119,13 @@ def generation(
     shown: int = 4,
     seed: int = 0,
 ) -> Result:
-    """Decode T_g f(x) of untouched test images for a sweep of g, against tau_g x: train and test are (N,C,H,W).
+    """Decode features of test images that were moved to every g of a sweep, against tau_g x: both sets (N,C,H,W).
 
-    Errors are mean squared errors on [0,1]: `reconstruction_error` of d(f(tau_g x)) at random g, `no_action_error` of
-    d(f(x)), and `action_error_NAME` of d(T_g f(x)) for every action: those given, or by default the paper's, where
-    the features have columns for the group, and one fitted to `train`. A trained `decoder` can be given; else one is
-    trained on `train`.
+    Every image starts at a random element a. Errors are mean squared errors on [0,1]: `reconstruction_error` of
+    d(f(tau_g x)) at random g, `no_action_error` of d(f(tau_a x)), and `action_error_NAME` of d(T f(tau_a x)) for every
+    action: those given, or by default the paper's, where the features have columns for the group, and one fitted to
+    `train`. The strips show what starts from the untouched image. A trained `decoder` can be given; else one is trained
+    on `train`.
     """
     subject = as_subject(encoder)
     chosen = group if isinstance(group, Group) else _group(subject, group)
@@ -138,7 +140,10 @@ def generation(
     reconstruction = torch.cat(
         [reconstruction_errors(decoder.images, subject.features, x, chosen, generator) for _ in range(len(g))]
     )
-    errors, strips = action_errors(decoder.images, subject.features(x), x, chosen, g, actions, shown)
+    start = chosen.sample(len(x), generator)
+    turned = subject.features(chosen.apply(x, start))
+    errors = action_errors(decoder.images, turned, start, x, chosen, g, actions)
+    strips = decoded_strips(decoder.images, subject.features(x[:shown]), x[:shown], chosen, g, actions)
     scalars = {"reconstruction_error": float(reconstruction.mean()), "no_action_error": float(errors["none"].mean())}
     scalars |= {f"action_error_{name}": float(errors[name].mean()) for name in actions}
     arrays = {"g": g, "parameter": chosen.parameter(g), "truth": strips.pop("truth")}
@@ -172,29 +177,37 @@ def reconstruction_errors(
 
 
 def action_errors(
-    decode: Decode, z: Tensor, images: Tensor, group: Group, g: Tensor, actions: Mapping[str, Action], shown: int
-) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-    """|d(T_g f(x)) - tau_g x|^2 of every action, mean over images and pixels: z (N,D), images (N,C,H,W), g (S,).
+    decode: Decode, z: Tensor, start: Tensor, images: Tensor, group: Group, g: Tensor, actions: Mapping[str, Action]
+) -> dict[str, Tensor]:
+    """|d(T z) - tau_g x|^2 of every action from `start` to g, mean over images and pixels, and of "none", that is d(z).
 
-    Returns errors (S,) by action and of "none", that is d(f(x)); and strips (K,S,C,H,W) of the first K = `shown` images
-    by action and of the "truth".
+    z (N,D) are features of the images (N,C,H,W) at start (N,); g (S,) -> (S,) by action.
     """
     errors: dict[str, list[Tensor]] = {name: [] for name in ("none", *actions)}
-    strips: dict[str, list[Tensor]] = {name: [] for name in ("truth", *actions)}
-    still, start = decode(z), torch.full((len(z),), group.identity)
+    still, start = decode(z), start.to(z.device)
     for element in g.tolist():
-        goal = torch.full((len(images),), element)
+        goal = torch.full((len(images),), element, device=z.device)
         truth = group.apply(images, goal)
-        strips["truth"].append(truth[:shown])
         errors["none"].append(squared_errors(still, truth).mean())
         for name, action in actions.items():
-            decoded = decode(action.carry(z, start, goal))
-            errors[name].append(squared_errors(decoded, truth).mean())
-            strips[name].append(decoded[:shown])
-    return (
-        {name: torch.stack(values) for name, values in errors.items()},
-        {name: torch.stack(values, 1) for name, values in strips.items()},
-    )
+            errors[name].append(squared_errors(decode(action.carry(z, start, goal)), truth).mean())
+    return {name: torch.stack(values) for name, values in errors.items()}
+
+
+def decoded_strips(
+    decode: Decode, z: Tensor, images: Tensor, group: Group, g: Tensor, actions: Mapping[str, Action]
+) -> dict[str, Tensor]:
+    """The "truth" tau_g x, and d(T_g f(x)) of every action, from untouched images (K,C,H,W) with features z (K,D).
+
+    Returns (K,S,C,H,W) each.
+    """
+    strips: dict[str, list[Tensor]] = {name: [] for name in ("truth", *actions)}
+    for element in g.tolist():
+        goal = torch.full((len(images),), element, device=z.device)
+        strips["truth"].append(group.apply(images, goal))
+        for name, action in actions.items():
+            strips[name].append(decode(action.carry(z, torch.full_like(goal, group.identity), goal)))
+    return {name: torch.stack(values, 1) for name, values in strips.items()}
 
 
 def squared_errors(decoded: Tensor, truth: Tensor) -> Tensor:

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from ..groups import Group
 from ..representation import Spectrum
+from ..representation.capacity import dimensions
 from ..unit import in_unit, unit_name
 from .context import Context, Orbit
 from .evaluation import Claim, Evaluation, register_evaluation
@@ -116,18 +117,6 @@ class Harmonics(Evaluation):
             )
         error = in_unit(s[f"median_difference_error_{unit_name(p['unit'])}"], p["unit"])
         return f"{text}; two views of an image tell their difference to within {error} (median), without any head."
-
-
-def dimensions(spectrum: Spectrum) -> dict[str, float]:
-    """Capacities by harmonic, and what they add up to; a plane of a harmonic has two dimensions."""
-    capacity = {k: spectrum.capacity(k) for k in spectrum.harmonics}
-    planes = sum(value for k, value in capacity.items() if not spectrum.is_real(k))
-    lines = sum(value for k, value in capacity.items() if k > 0 and spectrum.is_real(k))
-    scalars = {f"capacity_{k}": value for k, value in capacity.items()}
-    scalars["invariant_dimensions"] = capacity.get(0, 0.0)
-    scalars["equivariant_planes"] = planes
-    scalars["equivariant_dimensions"] = 2 * planes + lines
-    return scalars
 
 
 def difference_errors(spectrum: Spectrum, orbit: Orbit) -> Tensor:

@@ -59,7 +59,7 @@ def open_context(
         train,
         test,
         chosen,
-        _sizes(sizes),
+        find_sizes(sizes),
         seed,
         groups=() if chosen.name in names else (chosen,),
         transfer=tuple(transfer),
@@ -85,7 +85,7 @@ def open_encoder_context(
     train, test = open_splits({"source": data, "image_size": image_size, "channels": channels})
     example = test.sample(1, seed).expand(2, -1, -1, -1)
     subject = load_subject(spec, chosen, example, device=find_device(device))
-    return Context(subject, train, test, chosen, _sizes(sizes), seed, transfer=tuple(transfer))
+    return Context(subject, train, test, chosen, find_sizes(sizes), seed, transfer=tuple(transfer))
 
 
 def open_splits(data: Mapping[str, Any]) -> tuple[Images, Images]:
@@ -293,7 +293,8 @@ def _number(value: float) -> str:
     return f"{value:.3f}" if 0.01 <= abs(value) < 1000 or value == 0 else f"{value:.3g}"
 
 
-def _sizes(sizes: Sizes | str) -> Sizes:
+def find_sizes(sizes: Sizes | str) -> Sizes:
+    """Sizes by name; your own as they are."""
     if isinstance(sizes, Sizes):
         return sizes
     if not isinstance(sizes, str) or sizes not in SIZES:

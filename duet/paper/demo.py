@@ -17,6 +17,8 @@ from rich.table import Table
 from ..data import Images
 from ..error import DuetError
 from ..evaluation import EVALUATIONS, Result, evaluate
+from ..evaluation.rival import RIVALS
+from ..evaluation.spectrum import draw_purities
 from ..figure import new_figure
 from ..file import write_json
 from ..methods import find_method
@@ -41,8 +43,11 @@ def run_demo(out: Path, device: str = "auto", **changes: Any) -> dict[str, Any]:
             raise DuetError(f"{run} is not a run; the demo would replace it: choose another --out")
         shutil.rmtree(run, ignore_errors=True)
         train(recipe if name == recipe.method else replace(recipe, method=name, weight=None), run, device=device)
-        results[name] = evaluate(run, device=device)
+        # Both have the same network and images, and so the same rivals.
+        results[name] = evaluate(run, device=device, rivals=out / "rivals")
         draw_results(results[name], run / "figures")
+    results |= {name: load_results(out / "rivals" / name) for name in RIVALS}
+    draw_spectra(results).savefig(out / "spectrum.png", dpi=110)
     summary: dict[str, Any] = {name: summarise(found) for name, found in results.items()}
     summary["seconds"] = round(time.monotonic() - start, 1)
     write_json(out / "summary.json", summary)
@@ -51,6 +56,17 @@ def run_demo(out: Path, device: str = "auto", **changes: Any) -> dict[str, Any]:
         f"{summary['seconds']:.0f} seconds. Pictures: {out / 'duet' / 'figures'}; numbers: {out / 'summary.json'}"
     )
     return summary
+
+
+def load_results(folder: Path) -> dict[str, Result]:
+    """The results in a folder, by name, in the order of their evaluations."""
+    found = {path.stem: Result.load(path) for path in folder.glob("*.json")}
+    return {name: found[name] for name in EVALUATIONS if name in found}
+
+
+def draw_spectra(results: Mapping[str, Mapping[str, Result]]) -> Figure:
+    """The purities of every encoder that has a spectrum, in one picture."""
+    return draw_purities({_title(name): found["spectrum"] for name, found in results.items() if "spectrum" in found})
 
 
 def summarise(results: Mapping[str, Result]) -> dict[str, float]:
@@ -65,17 +81,29 @@ def summarise(results: Mapping[str, Result]) -> dict[str, float]:
 
 def comparison(results: Mapping[str, Mapping[str, Result]]) -> Table:
     """The methods side by side: a row for every number that an evaluation would show of any of them."""
-    table = Table(title="On held-out digits")
+    table = Table(title="On held-out digits", caption="± half of the 95 % interval over images")
     table.add_column("measure")
-    for method in results:
-        table.add_column(find_method(method).title, justify="right")
+    for name in results:
+        table.add_column(_title(name), justify="right")
     for name, evaluation in EVALUATIONS.items():
         having = [found[name] for found in results.values() if name in found]
         labels = {key: text for result in having for key, text in evaluation.summary(result).items()}
         for key, text in labels.items():
-            values = [found[name].scalars.get(key) if name in found else None for found in results.values()]
-            table.add_row(text, *("-" if value is None else f"{value:.3g}" for value in values))
+            table.add_row(text, *(_cell(found.get(name), key) for found in results.values()))
     return table
+
+
+def _cell(result: Result | None, key: str) -> str:
+    """A value with the half width of its interval, so that a table stays narrow."""
+    if result is None or key not in result.scalars:
+        return "-"
+    ends = result.intervals.get(key)
+    sure = "" if ends is None else f" ± {(ends[1] - ends[0]) / 2:.2g}"
+    return f"{result.scalars[key]:.3g}{sure}"
+
+
+def _title(name: str) -> str:
+    return RIVALS.get(name) or find_method(name).title
 
 
 def draw_results(results: Mapping[str, Result], folder: Path) -> list[Path]:

@@ -242,11 +242,8 @@ def test_a_name_and_what_is_measured_is_enough(registry, contexts, registered):
     assert list(registry)[-1] == "brightest_pixel"  # after ours, unless it asks otherwise
     assert evaluation.title == "brightest pixel"
     results = evaluate(contexts["table"], ["brightest_pixel"], progress=False)
-    assert table(results).split() == [
-        "brightest_pixel",
-        "mean_of_it",
-        f"{results['brightest_pixel'].scalars['mean_of_it']:.3f}",
-    ]
+    value = f"{results['brightest_pixel'].scalars['mean_of_it']:.3f}"  # of the images, and so the rivals' too
+    assert table(results).split() == ["brightest_pixel", "pixels", "untrained", "mean_of_it", *[value] * 3]
     result = results["brightest_pixel"]
     assert result.provenance["group"] == "rot360"
     assert evaluation.summary(result) == {"mean_of_it": "mean of it"}

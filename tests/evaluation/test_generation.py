@@ -10,6 +10,7 @@ from duet.evaluation import as_subject
 from duet.evaluation.decoder_training import Training, train_decoder
 from duet.evaluation.generation import (
     action_errors,
+    decoded_strips,
     default_actions,
     generation,
     reconstruction_errors,
@@ -72,7 +73,7 @@ class Mirror(Action):
     """Half a turn on the circle of flips mirrors; anything else stays."""
 
     def act(self, z, by):
-        return torch.where((by == 0.5).unsqueeze(1), z.flip(1), z)
+        return torch.where((by.abs() == 0.5).unsqueeze(1), z.flip(1), z)
 
 
 class Black(Action):
@@ -92,11 +93,21 @@ def test_errors_of_actions_worked_out_by_hand():
     images = torch.tensor([[[[0.0, 1.0]]], [[[0.5, 0.5]]]])  # the first one changes when it is mirrored
     actions = {"mirror": Mirror(), "black": Black()}
     g = torch.tensor([0.25, 0.75])
-    errors, strips = action_errors(lambda z: z.view(-1, 1, 1, 2), flatten(images), images, FLIP, g, actions, shown=1)
+
+    def decode(z):
+        return z.view(-1, 1, 1, 2)
+
+    errors = action_errors(decode, flatten(images), torch.full((2,), 0.25), images, FLIP, g, actions)
     # Mirrored, the first image is wrong by 1 in both pixels, the second not at all; black is wrong by 1/2 and 1/4.
     torch.testing.assert_close(errors["none"], torch.tensor([0.0, 0.5]))
     torch.testing.assert_close(errors["mirror"], torch.tensor([0.0, 0.0]))
     torch.testing.assert_close(errors["black"], torch.tensor([0.375, 0.375]))
+    # The same from the mirrored image: doing nothing is now right at the other element.
+    flipped = flatten(images.flip(3))
+    errors = action_errors(decode, flipped, torch.full((2,), 0.75), images, FLIP, g, actions)
+    torch.testing.assert_close(errors["none"], torch.tensor([0.5, 0.0]))
+    torch.testing.assert_close(errors["mirror"], torch.tensor([0.0, 0.0]))
+    strips = decoded_strips(decode, flatten(images[:1]), images[:1], FLIP, g, actions)
     torch.testing.assert_close(strips["truth"], torch.tensor([[[[[0.0, 1.0]]], [[[1.0, 0.0]]]]]))
     torch.testing.assert_close(strips["mirror"], strips["truth"])
     torch.testing.assert_close(strips["black"], torch.zeros(1, 2, 1, 1, 2))
@@ -144,7 +155,7 @@ def test_features_without_columns_have_no_prescribed_action():
     assert list(default_actions(encoder, ROTATION, blobs(10))) == ["fitted"]
 
 
-def test_an_action_gets_the_difference_from_the_identity():
+def test_an_action_gets_the_difference_from_where_an_image_starts():
     asked = []
 
     class Asking(Action):
@@ -153,10 +164,11 @@ def test_an_action_gets_the_difference_from_the_identity():
             return z
 
     images = torch.zeros(2, 1, 1, 2)
-    action_errors(
-        lambda z: z.view(-1, 1, 1, 2), flatten(images), images, FLIP, torch.tensor([0.75]), {"a": Asking()}, shown=1
-    )
-    torch.testing.assert_close(asked[0], torch.tensor([0.5, 0.5]))
+    start, goal = torch.tensor([0.25, 0.75]), torch.tensor([0.75])
+    action_errors(lambda z: z.view(-1, 1, 1, 2), flatten(images), start, images, FLIP, goal, {"a": Asking()})
+    torch.testing.assert_close(asked[0], torch.tensor([0.5, 0.0]))
+    decoded_strips(lambda z: z.view(-1, 1, 1, 2), flatten(images), images, FLIP, goal, {"a": Asking()})
+    torch.testing.assert_close(asked[1], torch.tensor([0.5, 0.5]))  # the strips start from the untouched image
 
 
 def test_actions_that_are_given_are_used():

@@ -18,6 +18,10 @@ def test_the_whole_of_it(tmp_path, monkeypatch, capsys):
     assert json.loads((tmp_path / "summary.json").read_text()) == summary
     assert {"classification/logistic", "recovery/probe_median_error_degrees"} <= set(summary["simclr"])
     assert "recovery/median_error_degrees" in summary["duet"]
+    wanted = {"median_difference_error_degrees", "invariant_dimensions", "equivariant_planes"}
+    for name in ("duet", "simclr", "pixels", "untrained"):
+        assert {f"spectrum/{key}" for key in wanted} <= set(summary[name])
+        assert "equivariance/error_fitted" in summary[name]
     assert "recovery/median_error_degrees" not in summary["simclr"]
     for name in demo.COMPARED:
         drawn = {path.stem for path in (tmp_path / name / "figures").glob("*.png")}
@@ -26,9 +30,11 @@ def test_the_whole_of_it(tmp_path, monkeypatch, capsys):
         assert drawn == expected
         assert drawn
     assert (tmp_path / "views.png").stat().st_size > 1000
+    assert (tmp_path / "spectrum.png").stat().st_size > 1000
     shown = capsys.readouterr().out
     assert "DUET" in shown
     assert "SimCLR" in shown
+    assert "pixels" in shown
 
 
 def retrieval(**scalars):
