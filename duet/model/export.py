@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from ..error import DuetError, first_line
 from ..file import whole_file
-from ..representation import Prescribed, Representation, act
+from ..representation import Prescribed, Representation, Spectrum, act
 from ..representation.tabulated import tabulated
 from .encoder import Encoder
 
@@ -36,21 +36,35 @@ class Graph(nn.Module):
         super().__init__()
         self.encoder = encoder
         self.layout = tabulated(encoder.layout)
+        self.spectral = spectral_action(encoder)
 
     def forward(self, images: Tensor, g: Tensor | None = None) -> tuple[Tensor, ...]:
         """The outputs, in the order of `output_names`."""
-        return outputs(Representation(self.encoder(images), self.layout, relative=self.encoder.relative), g)
+        rep = Representation(self.encoder(images), self.layout, relative=self.encoder.relative)
+        return outputs(rep, g, self.spectral)
 
 
-def outputs(rep: Representation, g: Tensor | None) -> tuple[Tensor, ...]:
-    """features, content, per axis marginal, g and spread, and the features moved by g on the first axis."""
+def spectral_action(encoder: Encoder) -> Spectrum | None:
+    """The spectral action of the first axis, if the model has one."""
+    if not encoder.layout.axes:
+        return None
+    found = encoder.actions.get(encoder.layout.axes[0].name, {}).get(Spectrum.name)
+    return found if isinstance(found, Spectrum) else None
+
+
+def outputs(rep: Representation, g: Tensor | None, spectral: Spectrum | None = None) -> tuple[Tensor, ...]:
+    """features, content, per axis marginal, g and spread, and the features moved on the first axis, by every action."""
     if g is None:
         return (rep.flat,)
     parts = [rep.flat, rep.content]
     for axis in rep.layout.axes:
         parts += [rep.marginal(axis), *rep.recover(axis)]
+    first = rep.layout.axes[0]
     # Without an origin g is how far to go from where the image is: from 0, that is.
-    return (*parts, rep.action(Prescribed.name, rep.layout.axes[0]).carry(rep.flat, 0.0, g))
+    parts.append(rep.action(Prescribed.name, first).carry(rep.flat, 0.0, g))
+    if spectral is not None:
+        parts.append(spectral.act(rep.flat, g if rep.relative else g - rep.recover(first).g))
+    return tuple(parts)
 
 
 def input_names(encoder: Encoder) -> list[str]:
@@ -65,7 +79,8 @@ def output_names(encoder: Encoder) -> list[str]:
     if not encoder.layout.axes:
         return ["features"]
     each = [f"{what}_{axis.name}" for axis in encoder.layout.axes for what in ("marginal", "g", "spread")]
-    return ["features", "content", *each, "shifted" if encoder.relative else "acted"]
+    turned = ["turned"] if spectral_action(encoder) is not None else []
+    return ["features", "content", *each, "shifted" if encoder.relative else "acted", *turned]
 
 
 def export(encoder: Encoder, path: Path, kind: Literal["onnx", "pt2"]) -> float:
@@ -112,13 +127,18 @@ def _expected(encoder: Encoder, inputs: tuple[Tensor, ...], found: dict[str, Ten
     """What torch makes of the inputs."""
     with torch.no_grad():
         rep = encoder.representation(encoder(inputs[0]))
-        expected = dict(zip(output_names(encoder), outputs(rep, *(inputs[1:] or (None,))), strict=True))
+        spectral = spectral_action(encoder)
+        expected = dict(
+            zip(output_names(encoder), outputs(rep, inputs[1] if inputs[1:] else None, spectral), strict=True)
+        )
         if "shifted" in expected:
             # T is steep in g, and where a marginal is nearly flat g itself is known to few digits: g has a check of
             # its own, so this one starts from the graph's.
             axis = rep.layout.axes[0]
             g = axis.target.domain.wrap(found[f"g_{axis.name}"] + inputs[1])
             expected["shifted"] = act(rep.flat, rep.layout, axis, g)
+        elif spectral is not None:
+            expected["turned"] = spectral.act(rep.flat, inputs[1] - found[f"g_{rep.layout.axes[0].name}"])
     return expected
 
 

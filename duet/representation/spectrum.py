@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -61,6 +61,7 @@ class Spectrum(nn.Module, Action):
         given = {"mean": mean, "analysis": analysis, "harmonic": harmonic, "held_out": held_out}
         for key, value in (given | {"into": into, "out": out, "frequency": frequency, "count": count}).items():
             self.register_buffer(key, value)
+        self._elements = int(count)  # a plain number, so that a graph can be made of it
 
     @classmethod
     def fit(
@@ -146,7 +147,7 @@ class Spectrum(nn.Module, Action):
 
     def is_real(self, k: int) -> bool:
         """Whether the components of a harmonic are real numbers; the others turn in a plane."""
-        return _is_real(k, int(self.count))
+        return _is_real(k, self._elements)
 
     def code(self, z: Tensor) -> dict[int, Tensor]:
         """The components of features, by harmonic: (B, D) -> complex (B, n_k), of unit mean square."""
@@ -155,12 +156,16 @@ class Spectrum(nn.Module, Action):
 
     def act(self, z: Tensor, by: float | Tensor) -> Tensor:
         """T_by z = z + R (E_by - 1) P z, exactly a group; what is not steerable stays: (B, D), (B,) -> (B, D)."""
-        amount = self._steps(per_sample(by, self.mean.new_empty(len(z), 0)))
         with full_precision(z):
-            into, out = torch.view_as_complex(self.into), torch.view_as_complex(self.out)
-            codes = (z.to(self.mean.dtype) - self.mean).to(into.dtype) @ into.T
-            turned = codes * (_turn(amount, self.frequency) - 1).to(codes.dtype)
-            return (z.to(self.mean.dtype) + (turned @ out.T).real).to(z.dtype)
+            x = z.to(self.mean.dtype) - self.mean
+            amount = self._steps(per_sample(by, x))
+            # Real arithmetic: graphs for other runtimes have no complex numbers.
+            real, imaginary = x @ self.into[..., 0].T, x @ self.into[..., 1].T
+            angle = 2 * math.pi * amount.unsqueeze(-1) * self.frequency.to(amount.dtype)
+            cosine, sine = angle.cos() - 1, angle.sin()
+            turned, risen = real * cosine - imaginary * sine, real * sine + imaginary * cosine
+            moved = turned @ self.out[..., 0].T - risen @ self.out[..., 1].T
+            return (z.to(self.mean.dtype) + moved).to(z.dtype)
 
     def forward(self, z: Tensor, by: float | Tensor) -> Tensor:
         """The same as `act`."""
@@ -180,7 +185,7 @@ class Spectrum(nn.Module, Action):
         products = self._codes(first)[:, turning].conj() * self._codes(second)[:, turning] * weight
         kinds = torch.unique(harmonic)
         chosen = (harmonic.unsqueeze(1) == kinds).to(products.dtype)  # (M, K)
-        found, spread = _best_turn(products @ chosen, kinds, int(self.count))
+        found, spread = _best_turn(products @ chosen, kinds, self._elements)
         return Estimate(found.to(first.dtype), spread.to(first.dtype))
 
     def extra_repr(self) -> str:
@@ -192,9 +197,13 @@ class Spectrum(nn.Module, Action):
         analysis = torch.view_as_complex(self.analysis)
         return (z.to(self.mean.dtype) - self.mean).to(analysis.dtype) @ analysis.T
 
+    def _load_from_state_dict(self, *arguments: Any, **options: Any) -> None:
+        super()._load_from_state_dict(*arguments, **options)
+        self._elements = int(self.count)
+
     def _steps(self, by: Tensor) -> Tensor:
         """A finite group takes the nearest of its elements."""
-        count = int(self.count)
+        count = self._elements
         return by if count == 0 else (by * count).round() / count
 
 

@@ -12,6 +12,7 @@ import torch
 import duet
 from duet.cli import main
 from duet.model import export as exporting
+from duet.model import OrbitViews, spectrum_of
 from duet.model.export import BATCHES, TOLERANCE, export, input_names, output_names
 from duet.representation import act
 from tests.conftest import random_encoder
@@ -48,6 +49,32 @@ def test_onnx_agrees_with_torch_for_any_batch(model, tmp_path):
     elif encoder.layout.axes:
         moved = rep.act(encoder.layout.axes[0], to=g).flat
         assert np.allclose(out["acted"], moved, atol=TOLERANCE, rtol=TOLERANCE)
+
+
+def turning_views(group, dim, images=200, planes=8):
+    """Views whose features hold planes that turn once with the group, mixed, and a little noise."""
+    g = group.sample(images * 4, torch.Generator().manual_seed(0)).reshape(images, 4)
+    own = torch.randn(images, 1, planes, dtype=torch.complex64)
+    angle = 2 * torch.pi * g.unsqueeze(2)
+    turned = torch.view_as_real(own * torch.complex(angle.cos(), angle.sin())).flatten(2)
+    return OrbitViews(turned @ torch.randn(2 * planes, dim) + 0.1 * torch.randn(images, 4, dim), g)
+
+
+@pytest.mark.parametrize("settings", [{}, {"reference": "relative"}, {"group": ["rot4"]}])
+def test_the_spectral_action_comes_along(settings, tmp_path):
+    encoder = random_encoder(**settings)
+    axis = encoder.layout.axes[0]
+    group = encoder.groups[axis.name]
+    encoder.add_action(group.name, spectrum_of(turning_views(group, encoder.layout.dim), group).float())
+    export(encoder, tmp_path / "model.onnx", "onnx")
+    session = onnxruntime.InferenceSession(tmp_path / "model.onnx")
+    images, g = torch.rand(9, 1, 28, 28), torch.rand(9)
+    given = dict(zip(input_names(encoder), (images.numpy(), g.numpy()), strict=True))
+    out = dict(zip(output_names(encoder), session.run(None, given), strict=True))
+    by = g if encoder.relative else g - torch.from_numpy(out[f"g_{axis.name}"])
+    expected = encoder.embed(images).action("spectral", axis).act(torch.from_numpy(out["features"]), by)
+    assert np.allclose(out["turned"], expected, atol=TOLERANCE)
+    assert not np.allclose(out["turned"], out["features"], atol=1e-2)
 
 
 @pytest.mark.parametrize("group", ["rot360", "scale"])
