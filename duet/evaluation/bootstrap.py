@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import torch
@@ -32,6 +33,7 @@ class Bootstrap:
         if images < 1:
             raise DuetError("there are no images to draw from")
         self.images, self.seed, self.draws = images, seed, draws
+        self._weights: list[Tensor] | None = None
 
     def mean(self, values: Tensor) -> Interval:
         """Of the mean over images and their values: (N,) or (N, m)."""
@@ -63,14 +65,21 @@ class Bootstrap:
         """Sums over the drawn images: (N, k) -> (draws, k)."""
         if len(sums) != self.images:
             raise DuetError(f"values of {len(sums)} images for draws of {self.images}")
+        wanted = sums.detach().cpu().double()
+        return torch.cat([weights @ wanted for weights in self._drawn()])
+
+    def _drawn(self) -> Iterable[Tensor]:
+        """How often every image is in every draw, a part of the draws at a time; few images' are remembered."""
+        if self._weights is None and self.images * self.draws <= CHUNK:
+            self._weights = list(self._draw())
+        return self._draw() if self._weights is None else self._weights
+
+    def _draw(self) -> Iterator[Tensor]:
         generator = torch.Generator().manual_seed(self.seed)
-        parts = []
         for count in _pieces(self.draws, max(1, CHUNK // self.images)):
             drawn = torch.randint(self.images, (count, self.images), generator=generator)
-            weight = torch.zeros(count, self.images, dtype=torch.float64)
-            weight.scatter_add_(1, drawn, torch.ones_like(weight))
-            parts.append(weight @ sums.detach().cpu().double())
-        return torch.cat(parts)
+            weights = torch.zeros(count, self.images, dtype=torch.float64)
+            yield weights.scatter_add_(1, drawn, torch.ones_like(weights))
 
 
 def _each(values: Tensor) -> Tensor:

@@ -163,7 +163,7 @@ class Context:
 
     def bootstrap(self, images: int) -> Bootstrap:
         """Draws of so many images."""
-        return Bootstrap(images, self.seed)
+        return self._once(("bootstrap", images), lambda: Bootstrap(images, self.seed))
 
     @property
     def train_features(self) -> Labelled:
@@ -266,11 +266,11 @@ class Context:
         if images is not None:
             images = images.to(views.z.device)
             views = OrbitViews(views.z[images], views.g[images])
-        kinds: list[Callable[[OrbitViews, Group], Action]] = [action_of]
+        kinds: list[Callable[[OrbitViews, Group], FittedAction | Spectrum]] = [action_of]
         if has_spectrum(group) and len(views.z) >= 4:
-            kinds.append(lambda views, group: spectrum_of(views, group).float())  # found in double, used in single
+            kinds.append(spectrum_of)
         found = [fit(views, group) for fit in self.track(kinds, len(kinds), f"fitting actions of {group.name}")]
-        return {action.name: action for action in found}
+        return {action.name: action.to(views.z.dtype) for action in found}  # found in double, used as the features are
 
     def _fit_on_other_classes(self) -> list[tuple[Tensor, dict[str, Action]]]:
         known, tested = self._draw(self.train, self.sizes.probe)[1], self.image_labels

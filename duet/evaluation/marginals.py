@@ -109,7 +109,7 @@ class Marginals(Evaluation):
         """The advice, and the index."""
         s = result.scalars
         found = advice(s["ambiguity"], s["ambiguity_of_guesses"], result.provenance["title"], reading_of(result))
-        if not can_judge(reading_of(result)):
+        if reading_of(result).elements < LEAST:
             return found
         return f"{found} Ambiguity {s['ambiguity']:.2f}: 0 means that all images are upright, 1 that none is."
 
@@ -187,24 +187,28 @@ def can_judge(reading: Reading) -> bool:
     return max(reading) >= LEAST
 
 
-def images_differ(index: float, reading: Reading) -> bool:
-    """Whether untouched images come at many elements: each is read alike wherever it is moved, but not as the others.
+def images_differ(reading: Reading) -> bool:
+    """Whether each image is read alike wherever it is moved, but not as the others: then it is images that differ.
 
     A model that has learned little errs as much between two views of one image as it does otherwise.
     """
-    apart = 1 - reading.differences <= APART * (1 - reading.elements)
-    return index >= CLEAR and can_judge(reading) and apart
+    return can_judge(reading) and 1 - reading.differences <= APART * (1 - reading.elements)
 
 
 def advice(index: float, index_of_guesses: float, name: str, reading: Reading) -> str:
     """One sentence: is structure for this group likely to help on these images?"""
     if not can_judge(reading):
         return f"The model cannot read {name} off transformed images, so it says nothing about untouched ones."
+    if reading.elements < LEAST:
+        return (
+            f"The model tells how two views of an image differ in {name}, but not where an image sits: either it has "
+            "not learned the upright yet, or the images have none, and then the relative reference is for them."
+        )
     if index_of_guesses < CLEAR <= index:
         return f"The model is unsure, but its guesses agree on one element of {name}: train longer before judging."
     if index < CLEAR:
         return f"Untouched images nearly all sit at one element of {name}: structure for it is likely to help."
-    if not images_differ(index, reading):
+    if not images_differ(reading):
         return f"The model reads {name} too coarsely to tell where untouched images sit: train longer before judging."
     if index < UNCLEAR:
         return f"Some images already come transformed by {name}: structure for it may help; compare with weight 0."

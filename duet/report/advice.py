@@ -93,12 +93,12 @@ def _no_upright(case: Case) -> str:
     try:
         if found is None or found.scalars["ambiguity"] < UNCLEAR:
             return ""
-        if not images_differ(found.scalars["ambiguity"], reading_of(found)):
+        if not images_differ(reading_of(found)):
             return ""
     except (KeyError, TypeError):  # a stranger's numbers
         return ""
-    text = f"The likely cause is in the images: they come at many elements of the {case.what} already."
-    return f"{text} Two views of one image are told apart, so train with --reference relative."
+    text = f"Two views of one image are told apart, but images share no upright of the {case.what} that was learned."
+    return f"{text} If more training does not find it, they have none: then train with --reference relative."
 
 
 CAUSES: tuple[Callable[[Case], str], ...] = (_not_asked, _too_few_steps, _too_few_images, _no_upright)

@@ -182,7 +182,7 @@ class Spectrum(nn.Module, Action):
         weight = purity / (1 - purity.square())
         real = torch.tensor([self.is_real(int(k)) for k in harmonic], device=weight.device, dtype=torch.bool)
         weight = torch.where(real, weight / 2, weight)
-        products = self._codes(first)[:, turning].conj() * self._codes(second)[:, turning] * weight
+        products = self._codes(first, turning).conj() * self._codes(second, turning) * weight
         kinds = torch.unique(harmonic)
         chosen = (harmonic.unsqueeze(1) == kinds).to(products.dtype)  # (M, K)
         found, spread = _best_turn(products @ chosen, kinds, self._elements)
@@ -193,8 +193,9 @@ class Spectrum(nn.Module, Action):
         sizes = ", ".join(f"{k}: {self.capacity(k):.1f}" for k in self.harmonics)
         return f"{len(self.mean)} features, capacity {sizes}"
 
-    def _codes(self, z: Tensor) -> Tensor:
-        analysis = torch.view_as_complex(self.analysis)
+    def _codes(self, z: Tensor, which: Tensor | None = None) -> Tensor:
+        """All components of features, or some: (B, D) -> complex (B, M)."""
+        analysis = torch.view_as_complex(self.analysis if which is None else self.analysis[which])
         return (z.to(self.mean.dtype) - self.mean).to(analysis.dtype) @ analysis.T
 
     def _load_from_state_dict(self, *arguments: Any, **options: Any) -> None:

@@ -23,7 +23,7 @@ from duet.evaluation.subject import Outsider
 from duet.groups import Group, find_group
 from duet.representation import Axis, Gaussian, Table, VonMises
 
-from .conftest import make_context, read_brightness
+from .conftest import SMALL, make_context, read_brightness
 
 AXES = {
     "rot360": Axis("rot360", 8, VonMises(0.2)),
@@ -145,9 +145,18 @@ def test_images_at_all_elements_are_ambiguous():
     assert result.scalars["ambiguity_of_guesses"] > 0.9
     assert result.scalars["reading"] < 0.1
     assert result.scalars["reading_of_differences"] > 0.95
-    assert "Images come at many elements" in result.provenance["advice"]
+    assert "or the images have none" in result.provenance["advice"]
     # Every image is sure, they only disagree.
     assert result.scalars["entropy_of_one_image"] < result.scalars["entropy"] - 0.1
+
+
+@pytest.mark.parametrize(("upright", "words"), [(0.6, "Some images already come"), (0.25, "Images come at many")])
+def test_images_of_which_some_are_upright(upright, words):
+    phase = torch.rand(400, generator=torch.Generator().manual_seed(0))
+    phase[torch.rand(400, generator=torch.Generator().manual_seed(1)) < upright] = 0
+    result = Marginals().measure(replace(at_phases(phase), sizes=replace(SMALL, images=200)))
+    assert result.scalars["ambiguity"] == pytest.approx(1 - upright, abs=0.1)
+    assert words in result.provenance["advice"]
 
 
 def test_images_at_one_element_are_clear():

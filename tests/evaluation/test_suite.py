@@ -108,7 +108,7 @@ def test_unknown_names_are_refused(perfect):
     ):
         evaluate(context, ["retreival"])
     with pytest.raises(ValueError, match="no sizes 'huge'"):
-        suite._sizes("huge")
+        suite.find_sizes("huge")
 
 
 def test_what_does_not_apply_is_left_out_with_a_reason(pixels, capsys):

@@ -15,7 +15,7 @@ from duet.report.judgement import open_with
 from tests.making import make_results
 from tests.report.test_report import words
 
-BLAME = ("come at many", "in the images")
+BLAME = ("come at many", "have none", "already come")
 
 
 def case(steps=FEW_STEPS, images=FEW_IMAGES, marginals=None, error=85.0, **config):
