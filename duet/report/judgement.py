@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from ..evaluation import EVALUATIONS, Result
 from ..evaluation.verdict import Level, Verdict, explain, headline, judge
-from .advice import find_cause
+from .cause import find_cause
 from .gathering import Run
 
 FIRST = ("recovery", "spectrum")

@@ -9,7 +9,7 @@ import duet
 from duet.evaluation import Result, Sizes
 from duet.evaluation.verdict import judge
 from duet.report import write_report
-from duet.report.advice import FEW_IMAGES, FEW_STEPS, find_cause, steps_of
+from duet.report.cause import FEW_IMAGES, FEW_STEPS, find_cause, steps_of
 from duet.report.gathering import Run, read_run
 from duet.report.judgement import open_with
 from tests.making import make_results
