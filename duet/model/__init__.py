@@ -1,13 +1,17 @@
 """A trained model: the Encoder, on disk, on the Hub, as a graph."""
 
 from .artifact import load, load_decoder, save_decoder
+from .calibration import fit_confidence
+from .confidence import Confidence
 from .encoder import Encoder, Reading, training_data
 from .fitting import fit_action, transformed_pairs
 
 __all__ = [
+    "Confidence",
     "Encoder",
     "Reading",
     "fit_action",
+    "fit_confidence",
     "load",
     "load_decoder",
     "save_decoder",
