@@ -25,16 +25,17 @@ WIDTH, HEIGHT = 480, 150  # of the chart, in its own units
 
 
 def show_reading(explorer: Explorer, picture: Picture, name: str, reading: Marginal | None) -> str:
-    """The picture beside P(g|x), with the recovered value and its spread."""
+    """The picture beside P(g|x), with the recovered value and its spread, or with the reason why there is none."""
     group = explorer.group(name)
     bars, band, line = [], None, None
     if reading is not None:
         top = max(reading.masses)
         width = WIDTH / len(reading.masses)
         bars = [(k * width, mass / top * HEIGHT, width, mass) for k, mass in enumerate(reading.masses)]
-        line = _place(group, reading.parameter)
-        half = reading.spread / abs(group.span[1] - group.span[0]) * WIDTH
-        band = group.domain.pieces(line - half, line + half, WIDTH)
+        if explorer.relative or not reading.unknown:
+            line = _place(group, reading.parameter)
+            half = reading.spread / abs(group.span[1] - group.span[0]) * WIDTH
+            band = group.domain.pieces(line - half, line + half, WIDTH)
     return _draw(
         "reading",
         image=as_png(picture.image[0]),
@@ -44,12 +45,22 @@ def show_reading(explorer: Explorer, picture: Picture, name: str, reading: Margi
         line=line,
         band=band,
         ticks=[(_place(group, v), in_unit(v, group.unit, 0)) for v in np.linspace(*group.span, 5).tolist()],
-        value="" if reading is None else group.write(reading.parameter, 0),
+        value="" if line is None or reading is None else group.write(reading.parameter, 0),
         spread="" if reading is None else group.write(reading.spread, 0),
+        why="" if reading is None else _reason(reading),
         relative=explorer.relative,
         group=group.name,
         size=(WIDTH, HEIGHT),
     )
+
+
+def _reason(reading: Marginal) -> str:
+    """Why a value is not told, or how probably it is right."""
+    if reading.known is False:
+        return "another kind of image than the model knows"
+    if reading.unknown:
+        return "the distribution is too flat to tell" if reading.probability is None else "not sure enough to tell"
+    return "" if reading.probability is None else f"{reading.probability:.0%} sure"
 
 
 def show_move(explorer: Explorer, picture: Picture, name: str, parameter: float, found: Move) -> str:

@@ -75,11 +75,18 @@ class Picture:
 
 
 class Marginal(NamedTuple):
-    """P(g|x) (bins,), and what is read off it in the group's own unit."""
+    """P(g|x) (bins,), what is read off it in the group's own unit, and how far it is to be trusted.
+
+    `unknown`: no value should be told. `probability` and `known` (a kind of image that the model knows) are those of a
+    calibrated model, else None.
+    """
 
     masses: list[float]
     parameter: float
     spread: float
+    unknown: bool = False
+    probability: float | None = None
+    known: bool | None = None
 
 
 class Moved(NamedTuple):
@@ -161,25 +168,30 @@ def read(explorer: Explorer, picture: Picture, name: str) -> Marginal | None:
     """P(g|x) of a picture; None when the features have no columns for the group."""
     if not explorer.tracks(name):
         return None
-    group, representation = explorer.group(name), explorer.encoder.representation(picture.z)
-    estimate = representation.recover(name)
-    low, high = group.span
+    representation = explorer.encoder.representation(picture.z)
+    reading = explorer.encoder.recover(representation, name)
     return Marginal(
         representation.marginal(name)[0].tolist(),
-        float(group.parameter(float(estimate.g[0]))),
-        float(estimate.spread[0]) * abs(high - low),
+        float(reading.value[0]),
+        float(reading.spread[0]),
+        bool(reading.unknown[0]),
+        None if reading.probability is None else float(reading.probability[0]),
+        None if reading.known is None else bool(reading.known[0]),
     )
 
 
 def start(explorer: Explorer, picture: Picture, name: str) -> float:
     """The g that a picture counts as: test images are untouched, a dropped one may have come transformed.
 
-    Only on circles, where every element can be undone, and only if the model knows an origin.
+    Only on circles, where every element can be undone, only if the model knows an origin, and if it can tell.
     """
     group = explorer.group(name)
     if picture.place is not None or explorer.relative or not group.cyclic or not explorer.tracks(name):
         return group.identity
-    g = explorer.encoder.representation(picture.z).recover(name).g.float().cpu()
+    reading = explorer.encoder.recover(picture.z, name)
+    if bool(reading.unknown[0]):
+        return group.identity
+    g = reading.g.float().cpu()
     if group.elements is not None:
         return group.elements[int(group.domain.nearest(g, torch.tensor(group.elements))[0])]
     return float(g[0])

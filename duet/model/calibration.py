@@ -1,8 +1,9 @@
-"""Fitting a confidence to an encoder: its own images, transformed and read, those of the training beside others."""
+"""Fitting a confidence to an encoder: images it was trained on and others, as they are and transformed, and read."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -12,16 +13,23 @@ from ..groups import Group
 from ..pixels import as_float
 from ..progress import track
 from ..representation import Axis
-from .confidence import Confidence, Judged, is_right
+from .confidence import Confidence, Judged, doubt, is_right, tolerance
 from .encoder import Encoder
 
 LEAST_IMAGES = 100
 """Held-out images without which nothing is fitted: with so many, a probability of 0.9 is known to 0.03."""
-VIEWS = 10
-"""Of every image, as long as they are no more than MOST_VIEWS in all; held-out images and those of the training."""
-MOST_VIEWS = 10_000
+VIEWS, MOST_VIEWS = 25, 10_000
+"""Transformed views of every image, and of all of them at most."""
 OTHERS = 0.5
 """How often each other group of a model takes part in a view of an axis."""
+
+
+class Views(NamedTuple):
+    """Features (n, D) of views, the element g (n,) that was drawn for each, and the number (n,) of its image."""
+
+    z: Tensor
+    g: Tensor
+    image: Tensor
 
 
 def fit_confidence(encoder: Encoder, trained: Images, held: Images, seed: int = 0) -> Confidence | None:
@@ -29,41 +37,44 @@ def fit_confidence(encoder: Encoder, trained: Images, held: Images, seed: int = 
 
     None where a reading has no truth: without a table, and with a relative reference.
     """
-    axes = calibrated_axes(encoder)
+    axes = [] if encoder.relative else [axis for axis in encoder.layout.axes if axis.readable]
     if not axes:
         return None
     generator = torch.Generator().manual_seed(seed)
-    known, unseen, judged = [], [], {}
+    seen, unseen, judged = [], [], {}
     for axis in axes:
-        group = encoder.groups[axis.name]
-        known += [features for _, features in _views(encoder, trained, group, seed, generator)]
-        parts = list(_views(encoder, held, group, seed, generator))
-        truth, z = torch.cat([g for g, _ in parts]), torch.cat([features for _, features in parts])
-        found = encoder.representation(z).recover(axis)
-        judged[axis.name] = Judged(found.spread.cpu(), is_right(found.g, truth.to(found.g), group).cpu())
-        unseen.append(z)
-    return Confidence.fit(torch.cat(known), torch.cat(unseen), judged).to(encoder.device)
+        seen += [part.z for part in _views(encoder, trained, axis, seed, generator)]
+        parts = list(_views(encoder, held, axis, seed, generator))
+        unseen += [part.z for part in parts]
+        judged[axis.name] = _judge(encoder, axis, Views(*(torch.cat(column) for column in zip(*parts, strict=True))))
+    # What is untouched is sharper than any view that was resampled, and it is what people have: it must count as known.
+    for images, features in ((trained, seen), (held, unseen)):
+        features += [encoder.features(pixels) for pixels, _ in images.draw(MOST_VIEWS, seed)]
+    return Confidence.fit(torch.cat(seen), torch.cat(unseen), judged).to(encoder.device)
 
 
-def calibrated_axes(encoder: Encoder) -> list[Axis]:
-    """The axes whose readings can be right or wrong."""
-    return [] if encoder.relative else [axis for axis in encoder.layout.axes if axis.readable]
+def _judge(encoder: Encoder, axis: Axis, views: Views) -> Judged:
+    """What came of reading an axis of views."""
+    group, representation = encoder.groups[axis.name], encoder.representation(views.z)
+    found, within = representation.recover(axis).g, tolerance(group)
+    wavering = doubt(representation.marginal(axis), found, axis.target.domain, within)
+    return Judged(wavering.cpu(), is_right(found, views.g.to(found), group).cpu(), views.image, within)
 
 
-def _views(
-    encoder: Encoder, images: Images, group: Group, seed: int, generator: torch.Generator
-) -> Iterator[tuple[Tensor, Tensor]]:
-    """g (n,) and features (n, D) of up to MOST_VIEWS views, a batch at a time: the group's element always drawn."""
-    count = min(len(images), MOST_VIEWS)
+def _views(encoder: Encoder, images: Images, axis: Axis, seed: int, generator: torch.Generator) -> Iterator[Views]:
+    """Images under random elements of the axis' group, and half of them under each other group too."""
+    group, count, first = encoder.groups[axis.name], min(len(images), MOST_VIEWS), 0
+    others = [other for other in encoder.groups.values() if other.name != group.name]
     batches = ((len(pixels), pixels) for pixels, _ in images.draw(count, seed))
     for pixels in track(batches, count, f"calibrating {group.name}"):
+        number = torch.arange(first, first + len(pixels))
+        first += len(pixels)
         for _ in range(min(VIEWS, MOST_VIEWS // count)):
             shown = as_float(pixels.to(encoder.device))
-            for other in encoder.groups.values():
-                if other.name != group.name:
-                    shown = _sometimes(other, shown, generator)
+            for other in others:
+                shown = _sometimes(other, shown, generator)
             g = group.sample(len(pixels), generator)
-            yield g, encoder.features(group.apply(shown, g, generator))
+            yield Views(encoder.features(group.apply(shown, g, generator)), g, number)
 
 
 def _sometimes(group: Group, images: Tensor, generator: torch.Generator) -> Tensor:

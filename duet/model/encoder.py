@@ -33,8 +33,8 @@ SHOWN = 4  # values that a Reading shows of itself
 class Reading:
     """What is read off the features of every image: g in [0, 1], the raw value and its spread in `unit`; (B,) each.
 
-    A calibrated model also tells the `probability` that the value is right (off by at most an eighth of the range, or
-    the right element), given the spread; whether the image is of the kind that it knows (`known`), without which that
+    A calibrated model also tells the `probability` that the value is right: off by at most an eighth of the range, or
+    of a finite group the right element; whether the image is of the kind that it knows (`known`), without which that
     probability means nothing; and whether it is `sure`: known, and probable enough. Other models have None there.
     `unknown` says where no value should be told: not sure or, without calibration, a flat marginal.
     """
@@ -221,8 +221,9 @@ class Encoder(nn.Module):
         found = (estimate.g, group.parameter(estimate.g), estimate.spread * width, group.unit)
         if self.confidence is None or own.name not in self.confidence.axes:
             return Reading(*found, unknown=own.flat(estimate.spread))
-        z, spread = representation.flat.to(self.device), estimate.spread.to(self.device)
-        probability = self.confidence.probability(own.name, spread).to(estimate.spread)
+        z, g = representation.flat.to(self.device), estimate.g.to(self.device)
+        masses = representation.marginal(own).to(self.device)
+        probability = self.confidence.probability(own, masses, g).to(estimate.spread)
         known = (self.confidence.strangeness(z) <= 1).to(estimate.g.device)
         certain = known & (probability >= sure)
         return Reading(*found, unknown=~certain, probability=probability, known=known, sure=certain)
