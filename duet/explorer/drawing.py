@@ -60,7 +60,7 @@ def _reason(reading: Marginal) -> str:
         return "another kind of image than the model knows"
     if reading.unknown:
         return "the distribution is too flat to tell" if reading.probability is None else "not sure enough to tell"
-    return "" if reading.probability is None else f"{reading.probability:.0%} sure"
+    return "" if reading.probability is None else f"{100 * reading.probability:.0f}\N{NO-BREAK SPACE}% sure"
 
 
 def show_move(explorer: Explorer, picture: Picture, name: str, parameter: float, found: Move) -> str:

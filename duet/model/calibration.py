@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import torch
@@ -41,16 +41,24 @@ def fit_confidence(encoder: Encoder, trained: Images, held: Images, seed: int = 
     if not axes:
         return None
     generator = torch.Generator().manual_seed(seed)
-    seen, unseen, judged = [], [], {}
+    # An image that was never resampled is sharper than any view, and what people have: it must count as known.
+    seen, unseen, judged = [_untouched(encoder, trained, seed)], [_untouched(encoder, held, seed)], {}
     for axis in axes:
-        seen += [part.z for part in _views(encoder, trained, axis, seed, generator)]
-        parts = list(_views(encoder, held, axis, seed, generator))
-        unseen += [part.z for part in parts]
-        judged[axis.name] = _judge(encoder, axis, Views(*(torch.cat(column) for column in zip(*parts, strict=True))))
-    # What is untouched is sharper than any view that was resampled, and it is what people have: it must count as known.
-    for images, features in ((trained, seen), (held, unseen)):
-        features += [encoder.features(pixels) for pixels, _ in images.draw(MOST_VIEWS, seed)]
-    return Confidence.fit(torch.cat(seen), torch.cat(unseen), judged).to(encoder.device)
+        seen.append(_joined(_views(encoder, trained, axis, seed, generator)).z)
+        views = _joined(_views(encoder, held, axis, seed, generator))
+        unseen.append(views.z)
+        judged[axis.name] = _judge(encoder, axis, views)
+    seen[0] = seen[0].repeat(max(1, len(seen[1]) // (2 * len(seen[0]))), 1)  # or they would not count among the views
+    return Confidence.fit(torch.cat(seen), unseen, judged).to(encoder.device)
+
+
+def _untouched(encoder: Encoder, images: Images, seed: int) -> Tensor:
+    """Features of images as they are: (n, D)."""
+    return torch.cat([encoder.features(pixels) for pixels, _ in images.draw(MOST_VIEWS, seed)])
+
+
+def _joined(parts: Iterable[Views]) -> Views:
+    return Views(*(torch.cat(column) for column in zip(*parts, strict=True)))
 
 
 def _judge(encoder: Encoder, axis: Axis, views: Views) -> Judged:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -20,7 +20,7 @@ SURE = 0.9
 """The probability from which on a reading counts as sure."""
 KNOWN_SHARE = 0.95
 """So many of the held-out images, which are of the training's own kind, lie in the known range."""
-BLOCKS, LEAST_BLOCK = 40, 20
+BLOCKS, LEAST_BLOCK = 20, 20
 """Groups of readings of about one doubt, at most, and readings in each, at least."""
 LEAST_SHRINKAGE = 1e-4
 
@@ -114,18 +114,19 @@ class Confidence(nn.Module):
         self.curves = nn.ModuleDict(dict(curves))
 
     @classmethod
-    def fit(cls, trained: Tensor, held: Tensor, judged: Mapping[str, Judged]) -> Confidence:
-        """From features of transformed images, (N, D) trained on and (M, D) held out, and the readings of the latter.
+    def fit(cls, trained: Tensor, held: Sequence[Tensor], judged: Mapping[str, Judged]) -> Confidence:
+        """From features (N, D) of images that were trained on, of several kinds (M, D) of others, and their readings.
 
         The known range is an ellipsoid about the trained features: their Mahalanobis distance, with a shrunken
-        covariance, up to that of KNOWN_SHARE of the held-out ones.
+        covariance, up to that of KNOWN_SHARE of each kind of held-out images: transformed ones, and untouched ones.
         """
         z = trained.detach().to("cpu", torch.float64)
         mean = z.mean(0)
         factor = torch.linalg.cholesky(shrunken_covariance(z))
         whitening = torch.linalg.solve_triangular(factor, torch.eye(len(mean), dtype=z.dtype), upper=False).T
-        away = (held.detach().to("cpu", torch.float64) - mean) @ whitening
-        cut = torch.linalg.vector_norm(away, dim=1).quantile(KNOWN_SHARE).clamp(min=torch.finfo(torch.float32).tiny)
+        away = [torch.linalg.vector_norm((kind.detach().to(z) - mean) @ whitening, dim=1) for kind in held]
+        cut = max(float(distance.quantile(KNOWN_SHARE)) for distance in away)
+        cut = max(cut, torch.finfo(torch.float32).tiny)
         curves = {name: Curve.fit(own) for name, own in judged.items()}
         return cls(mean.float(), (whitening / cut).float().contiguous(), curves)
 

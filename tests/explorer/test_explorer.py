@@ -1,9 +1,11 @@
 """What the explorer computes and shows: pure functions of a model, a picture and a value of g."""
 
+import copy
 import socket
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -20,6 +22,7 @@ from duet.networks import build_backbone
 from duet.networks.decoder import small_decoder
 from duet.training.experiment import Experiment, build_layout, data_of
 from duet.unit import in_unit
+from tests.conftest import confident
 
 HOSTILE = "<img src=x onerror=alert(1)>${alert(2)}{{ 7 * 7 }}"
 
@@ -116,13 +119,47 @@ def test_distances_and_errors_are_those_of_the_definition(explorer):
         assert found.ways[way].error == pytest.approx(float((decoded - found.truth).square().mean()), rel=1e-3)
 
 
+def sharpened(explorer, picture):
+    """The picture with features that say where it is as clearly as the target."""
+    rep = explorer.encoder.representation(picture.z)
+    return replace(picture, z=rep.act(to=rep.recover().g).flat)
+
+
 def test_a_dropped_picture_counts_from_where_it_was_recovered(explorer, photo):
-    picture = drop(explorer, photo)
+    picture = sharpened(explorer, drop(explorer, photo))
     own = read(explorer, picture, "rot360").parameter
     assert start(explorer, picture, "rot360") == pytest.approx((own + 180) / 360, abs=1e-5)
     there = move(explorer, picture, "rot360", own)
     assert torch.allclose(there.truth, picture.image[0], atol=0.02)
     assert start(explorer, pick(explorer, 0), "rot360") == 0.5
+
+
+def test_a_flat_distribution_reads_as_unknown(explorer, photo):
+    picture = drop(explorer, photo)
+    flat = replace(picture, z=torch.zeros_like(picture.z))
+    page = drawing.show_reading(explorer, flat, "rot360", read(explorer, flat, "rot360"))
+    assert '<b id="duet-recovered">unknown</b> <span>the distribution is too flat to tell</span>' in page
+    assert "±" not in page
+    assert "duet-line" not in page
+    assert start(explorer, flat, "rot360") == 0.5
+    sharp = sharpened(explorer, picture)
+    page = drawing.show_reading(explorer, sharp, "rot360", read(explorer, sharp, "rot360"))
+    assert "unknown" not in page
+    assert "±" in page
+
+
+@pytest.mark.parametrize(
+    ("strangeness", "words"), [(0.0, "99\N{NO-BREAK SPACE}% sure"), (1e6, "another kind of image than the model knows")]
+)
+def test_a_calibrated_model_says_how_sure_it_is(explorer, photo, strangeness, words):
+    own = replace(explorer, encoder=confident(copy.deepcopy(explorer.encoder), strangeness))
+    picture = sharpened(own, drop(own, photo))
+    page = drawing.show_reading(own, picture, "rot360", read(own, picture, "rot360"))
+    assert words in page
+    assert ("unknown" in page) == (strangeness > 0)
+    flat = replace(picture, z=torch.zeros_like(picture.z))
+    page = drawing.show_reading(own, flat, "rot360", read(own, flat, "rot360"))
+    assert "unknown</b> <span>not sure enough to tell" in page
 
 
 def test_a_finite_group_counts_from_its_nearest_element(make, photo):
