@@ -85,9 +85,15 @@ def test_views_are_many_for_few_images_and_never_too_many():
     assert VIEWS * 70 <= 2 * MOST_VIEWS
 
 
-def test_images_as_they_are_count_as_known():
+def test_images_as_they_are_count_as_known(monkeypatch):
     """Noise is blurred by every turn but a quarter one: no view is like the image itself."""
-    encoder = random_encoder()
+    encoder, given = random_encoder(), []
+    real = Confidence.fit
+    monkeypatch.setattr(Confidence, "fit", lambda *arguments: given.append(arguments) or real(*arguments))
     found = fit_confidence(encoder, noise(200), noise(100, seed=1))
-    z = encoder.features(noise(200, seed=3).tensors()[0])
-    assert float((found.strangeness(z) <= 1).float().mean()) > 0.8
+    fresh = found.strangeness(encoder.features(noise(200, seed=3).tensors()[0]))
+    assert float((fresh <= 1).float().mean()) > 0.8
+    (trained, held, _), untouched = given[0], encoder.features(noise(200).tensors()[0])
+    same = torch.cdist(trained.double(), untouched.double()).amin(1) < 1e-6
+    assert float(same.float().mean()) == pytest.approx(1 / 3, abs=0.02)
+    assert [len(kind) for kind in held] == [100, 100 * VIEWS]
