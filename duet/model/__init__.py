@@ -3,8 +3,9 @@
 from .artifact import load, load_decoder, save_decoder
 from .calibration import fit_confidence
 from .confidence import Confidence
-from .encoder import Encoder, Reading, training_data
+from .encoder import Encoder, training_data
 from .fitting import fit_action, transformed_pairs
+from .reading import Reading
 
 __all__ = [
     "Confidence",

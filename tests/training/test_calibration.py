@@ -50,6 +50,7 @@ def test_a_tenth_is_never_trained_on_and_calibrates(tmp_path, tiny, digits, seen
     encoder = duet.load(run)
     assert encoder.confidence.axes == ("rot360",)
     assert encoder.provenance["calibration"] == "on 120 images that were not trained on"
+    assert "| calibration | on 120 images that were not trained on |" in (run / "model" / "README.md").read_text()
     assert torch.equal(encoder.backbone.mean.flatten(), kept.trained.statistics()[0])
     z = encoder.features(kept.aside.tensors()[0])
     assert float(encoder.recover(z).known.float().mean()) > 0.8
