@@ -5,7 +5,8 @@ import torch
 
 from duet import Experiment
 from duet.groups import GROUPS
-from duet.model import Encoder
+from duet.model import Confidence, Encoder
+from duet.model.confidence import Curve
 from duet.networks import wrap
 from duet.representation import Axis, FittedAction, Table, VonMises
 from duet.training.experiment import build_method
@@ -36,6 +37,15 @@ def random_encoder(size=28, seed=0, **changes):
         ("a", "b"),
         provenance=provenance_of(experiment, method),
     )
+
+
+def confident(encoder, strangeness=0.0):
+    """The encoder, sure where little of P(g|x) lies far from its peak; features of norm 1 are so strange to it."""
+    dim = encoder.layout.dim
+    knots = torch.tensor([0.3, 0.6]), torch.tensor([0.99, 0.1])
+    curves = {axis.name: Curve(*knots, 0.125) for axis in encoder.layout.axes}
+    encoder.add_confidence(Confidence(torch.zeros(dim), strangeness * torch.eye(dim), curves))
+    return encoder
 
 
 class Compass(torch.nn.Module):
@@ -71,8 +81,8 @@ def encoder():
 
 @pytest.fixture
 def compass():
-    """Reads the angle of a bright spot."""
-    return make_compass()
+    """Reads the angle of a bright spot, and knows when there is none."""
+    return confident(make_compass())
 
 
 @pytest.fixture

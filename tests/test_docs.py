@@ -16,6 +16,7 @@ from duet import GROUPS
 from duet.cli import main
 from duet.evaluation import EVALUATIONS, SIZES
 from duet.methods import METHODS
+from tests.conftest import confident
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs" / "guide").glob("*.md"))]
@@ -35,8 +36,9 @@ HEAVY = re.compile(r"--devices|--nodes|torchrun|srun")
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
     values = {"epochs": 1, "subset": 64, "batch_size": 32, "encoder": "tiny", "projector": [16, 8], "action_pairs": 100}
-    run = tmp_path_factory.mktemp("docs") / "run"
-    return duet.train(duet.Experiment.preset("demo", **values), run, quiet=True)
+    run = duet.train(duet.Experiment.preset("demo", **values), tmp_path_factory.mktemp("docs") / "run", quiet=True)
+    confident(duet.load(run)).save(run / "model")  # as if it had been trained on enough images
+    return run
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 """The model that comes with the package: it loads without a network, and its card tells the truth."""
 
+import os
 import re
 from pathlib import Path
 
@@ -40,6 +41,39 @@ def test_its_figures_are_those_on_the_card():
     found = flatten(evaluate(encoder, ["classification", "recovery", "equivariance", "retrieval"], progress=False))
     for row, (key, tolerance) in ROWS.items():
         assert found[key] == pytest.approx(on_the_card(row), abs=tolerance), row
+
+
+@pytest.fixture(scope="module")
+def calibrated():
+    encoder = duet.load("digits-rot360")
+    if encoder.confidence is None:
+        pytest.skip("the shipped model was trained before there was calibration")
+    return encoder
+
+
+def test_it_knows_when_it_is_right(calibrated):
+    found = evaluate(calibrated, ["confidence"], progress=False)["confidence"].scalars
+    assert found["sure"] >= 0.75
+    assert found["wrong_if_sure"] <= 0.02
+    assert found["expected_calibration_error"] <= 0.05
+    assert found["sure_noise"] <= 0.05
+    assert found["sure_constant"] <= 0.05
+
+
+def test_untouched_digits_are_of_a_kind_that_it_knows(calibrated):
+    digits = open_images("digits", "test", channels=1).tensors()[0]
+    reading = calibrated.recover(calibrated.features(digits))
+    assert float(reading.known.float().mean()) > 0.9
+    assert float(reading.sure.float().mean()) > 0.75
+
+
+@pytest.mark.data
+@pytest.mark.skipif(not os.environ.get("DUET_DATA"), reason="DUET_DATA is not set: no real images to test with")
+def test_photos_are_of_another_kind(calibrated):
+    photos = open_images("photos128", "test", channels=1, image_size=28).sample(2000, 0)
+    turned = calibrated.groups["rot360"].apply(photos, torch.rand(len(photos)))
+    for images in (photos, turned):
+        assert float(calibrated.recover(calibrated.features(images)).sure.float().mean()) <= 0.05
 
 
 def test_its_decoder_draws_the_digits():

@@ -85,7 +85,7 @@ def test_orient_turns_a_folder(elsewhere, tmp_path):
         seven = Image.new("L", (28, 28))
         ImageDraw.Draw(seven).line([(8, 7), (19, 7), (12, 22)], fill=255, width=3)
         seven.rotate(angle).save(folder / f"{angle}.png")
-    arguments = ("orient", "drawn", "-o", "upright", "--csv", "angles.csv", "--model", "digits-rot360")
+    arguments = ("orient", "drawn", "-o", "upright", "--csv", "angles.csv", "--sure", "0", "--model", "digits-rot360")
     run(elsewhere / "bin" / "duet", *arguments, cwd=tmp_path)
     assert {path.name for path in (tmp_path / "upright").iterdir()} == {"0.png", "60.png", "200.png"}
     with (tmp_path / "angles.csv").open(newline="") as file:

@@ -16,6 +16,8 @@ from .writer import Columns, open_table
 def embed_files(images: Sequence[str | os.PathLike[str]], output: Path, encoder: Encoder, batch_size: int = 256) -> int:
     """Write path, features (D) and <group>, <group>_spread in the group's unit; return the number of rows.
 
+    A calibrated model adds <group>_sure and <group>_probability; others cannot say.
+
     Files are read, embedded and written a batch at a time, so that their number does not matter.
     """
     axes = [axis for axis in encoder.layout.axes if axis.readable]
@@ -36,5 +38,8 @@ def embed_files(images: Sequence[str | os.PathLike[str]], output: Path, encoder:
                 reading = encoder.recover(representation, axis)
                 columns[axis.name] = reading.value.cpu().numpy()
                 columns[f"{axis.name}_spread"] = reading.spread.cpu().numpy()
+                if reading.sure is not None and reading.probability is not None:
+                    columns[f"{axis.name}_sure"] = reading.sure.cpu().numpy()
+                    columns[f"{axis.name}_probability"] = reading.probability.cpu().numpy()
             table.write([stored(file.path) for file in batch.files], columns)
     return reader.readable

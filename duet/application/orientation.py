@@ -17,20 +17,36 @@ from torch import Tensor
 from ..data.decoding import Unreadable
 from ..error import DuetError
 from ..file import whole_file
-from ..groups import Group, Rotation
+from ..groups import Rotation
 from ..model import Encoder
+from ..model.confidence import SURE
 from ..representation import Axis
 from .files import Found, Reader, find_files, shown, stored
 from .rotation import save_turned
 
-COLUMNS = ("path", "angle", "spread", "corrected")
+COLUMNS = ("path", "degrees", "probability", "sure")
 
 
 class Oriented(NamedTuple):
-    """How many images were read, and how many of them the model is sure about."""
+    """How many images were read, turned (or sure enough for it), not sure, and of a kind that the model does not know.
+
+    What is sure and still cannot be written again is in none of the last three.
+    """
 
     readable: int
-    corrected: int
+    turned: int
+    unsure: int
+    strange: int
+
+
+class Rotations(NamedTuple):
+    """Degrees from the model's upright, counter-clockwise in [-180, 180), the probability that each is right, whether
+    the image is of a kind that the model knows, and whether both are enough to be sure: (B,) each."""
+
+    degrees: Tensor
+    probability: Tensor
+    known: Tensor
+    sure: Tensor
 
 
 def orient_files(
@@ -38,31 +54,40 @@ def orient_files(
     encoder: Encoder,
     folder: Path | None = None,
     table: Path | None = None,
-    threshold: float | None = None,
+    sure: float = SURE,
     batch_size: int = 256,
 ) -> Oriented:
-    """Write copies to `folder`, turned by minus the estimated angle where its spread is at most `threshold` degrees,
-    and a row for every readable image to `table`: path, angle and spread in degrees, corrected."""
+    """Write copies to `folder`, turned by minus the estimated angle where that is sure: of an image of a known kind,
+    and right with a probability of `sure` or more. Write a row for every readable image to `table`.
+
+    A model that is not calibrated cannot tell: with `sure` 0 it turns all, otherwise that is an error.
+    """
     axis = rotation_axis(encoder)
     if folder is None and table is None:
         raise DuetError("say where to write: -o DIR for corrected copies, --csv FILE for the angles, or both")
-    threshold = default_threshold(axis, encoder.groups[axis.name]) if threshold is None else threshold
-    if not threshold > 0:
-        raise DuetError(f"the threshold is a spread in degrees above 0, not {threshold:g}")
+    if not 0 <= sure <= 1:
+        raise DuetError(f"--sure is a probability, from 0 to 1, not {sure:g}")
+    if sure and (encoder.confidence is None or axis.name not in encoder.confidence.axes):
+        raise DuetError(
+            "this model cannot tell how sure it is: train it on 1,000 images or more without --no-calibrate, or give "
+            "--sure 0 to turn every image"
+        )
     files = list(find_files(images))
     targets = _targets(files, folder, table)
-    reader, corrected = Reader(encoder, batch_size), 0
+    reader, turned, unsure, strange = Reader(encoder, batch_size), 0, 0, 0
     with _open_csv(table) as rows:
         for batch in reader.batches(files, len(files), "orienting"):
-            angles, spreads = estimate_rotation(encoder, batch.features)
-            for file, angle, spread in zip(batch.files, angles.tolist(), spreads.tolist(), strict=True):
-                done = spread <= threshold
+            found = estimate_rotation(encoder, batch.features, sure)
+            strange += int((~found.known).sum())
+            unsure += int((found.known & ~found.sure).sum())
+            for file, angle, probability, _, certain in zip(batch.files, *(p.tolist() for p in found), strict=True):
                 if folder is not None:
-                    done = _copy(file.path, targets[file], angle if done else None)
-                corrected += done
+                    turned += _copy(file.path, targets[file], angle if certain else None)
+                else:
+                    turned += certain
                 if rows is not None:
-                    rows.writerow([stored(file.path), f"{angle:.2f}", f"{spread:.2f}", str(done).lower()])
-    return Oriented(reader.readable, corrected)
+                    rows.writerow([stored(file.path), f"{angle:.2f}", f"{probability:.4f}", str(certain).lower()])
+    return Oriented(reader.readable, turned, unsure, strange)
 
 
 def rotation_axis(encoder: Encoder) -> Axis:
@@ -79,29 +104,21 @@ def rotation_axis(encoder: Encoder) -> Axis:
     raise DuetError(f"this model cannot tell a rotation (its groups: {names}); it needs rot360 or rot4")
 
 
-def estimate_rotation(encoder: Encoder, features: Tensor) -> tuple[Tensor, Tensor]:
-    """Degrees from the model's upright, counter-clockwise in [-180, 180), and their spread: (B, D) -> (B,), (B,).
+def estimate_rotation(encoder: Encoder, features: Tensor, sure: float = SURE) -> Rotations:
+    """The rotations of images by their features: (B, D) -> (B,) each. A model of quarter turns gives the nearest.
 
-    A model of quarter turns gives the nearest of them.
+    Of a model that is not calibrated the probability is NaN, all is known, and sure unless P(g|x) is flat.
     """
     axis = rotation_axis(encoder)
-    group, reading = encoder.groups[axis.name], encoder.recover(encoder.representation(features), axis)
+    group, reading = encoder.groups[axis.name], encoder.recover(encoder.representation(features), axis, sure)
     angle = reading.value - float(group.parameter(group.identity))
     if group.elements is not None:
         angle = (angle / 90).round() * 90
-    return torch.remainder(angle + 180, 360) - 180, reading.spread
-
-
-def default_threshold(axis: Axis, group: Group) -> float:
-    """Degrees: halfway between the spread of a marginal that follows its target and that of one that knows nothing.
-
-    For a table of 8 bins with sigma 0.2 these are 34 and 103, and the threshold 69. The shipped model is sure there of
-    82 % of unseen digits; of these 1.2 % are wrong by more than 45 degrees, of the others 25 %.
-    """
-    certain = axis.target.masses(torch.tensor([0.5]), axis.bins)
-    spread = axis.target.estimate(torch.cat([certain, torch.full_like(certain, 1 / axis.bins)])).spread
-    degrees: float = group.parameter(spread.mean()).sub(group.parameter(0.0)).item()
-    return degrees
+    degrees = torch.remainder(angle + 180, 360) - 180
+    if reading.probability is None or reading.known is None or reading.sure is None:
+        known = torch.ones_like(reading.unknown)
+        return Rotations(degrees, torch.full_like(degrees, torch.nan), known, ~reading.unknown if sure else known)
+    return Rotations(degrees, reading.probability, reading.known, reading.sure)
 
 
 def _targets(files: list[Found], folder: Path | None, table: Path | None) -> dict[Found, Path]:

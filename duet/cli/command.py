@@ -5,10 +5,13 @@ from __future__ import annotations
 import argparse
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any, ClassVar, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from .. import __version__
 from ..error import DuetError, nearest
+
+if TYPE_CHECKING:
+    from ..model import Encoder
 
 DEVICES = ("auto", "cpu", "cuda", "mps")
 
@@ -83,13 +86,26 @@ class Command(ABC):
         common.add_argument("--traceback", action="store_true", help="show where an error comes from")
 
 
-def add_images(parser: argparse.ArgumentParser, model: str) -> None:
-    """What the commands on images have in common."""
+def add_images(parser: argparse.ArgumentParser) -> None:
+    """What the commands on images have in common. No model is taken by default: none fits all kinds of images."""
     parser.add_argument("images", nargs="+", metavar="IMAGES", help="image files, or folders with images at any depth")
     parser.add_argument(
-        "--model", default=model, metavar="NAME|RUN", help="a shipped model, a run, a folder, a Hub id [%(default)s]"
+        "--model",
+        metavar="NAME|RUN",
+        help="a model for such images: a run, a folder, a Hub id, a shipped one; required",
     )
     parser.add_argument("--batch-size", type=int, default=256, metavar="N", help="images at a time [%(default)s]")
+
+
+def open_model(args: argparse.Namespace) -> Encoder:
+    """The model that was named; one line says what to name where none was."""
+    if args.model is None:
+        raise DuetError(
+            "say which model: --model RUN, trained on images such as these; --model digits-rot360 is for grey digits"
+        )
+    from ..model import load
+
+    return load(args.model, args.device)
 
 
 def key_values(given: list[str]) -> dict[str, str]:

@@ -6,9 +6,7 @@ import argparse
 from pathlib import Path
 
 from ..error import DuetError
-from .command import Command, add_images
-
-MODEL = "digits-rot360"
+from .command import Command, add_images, open_model
 
 
 class Embed(Command):
@@ -17,17 +15,18 @@ class Embed(Command):
     name = "embed"
     summary = "features of image files, as a table"
     description = """Write one row for each image that can be read: path, features, and for each group of the model its
-estimated parameter and spread in the group's own unit, in the columns <group> and <group>_spread.
+estimated parameter and spread in the group's own unit, in the columns <group> and <group>_spread. A calibrated model
+also says which of them to trust, in <group>_sure and <group>_probability.
 
-  duet embed photos/ -o photos.parquet
-  duet embed a.jpg b.jpg -o two.npz --model runs/duet-rot360-photos
+  duet embed photos/ -o photos.parquet --model runs/duet-rot360-photos
+  duet embed 3.png 7.png -o two.npz --model digits-rot360
 
 Files stream through: millions of them need no more memory than a thousand. What cannot be read is named and left
 out."""
 
     def add_arguments(self, parser: argparse.ArgumentParser, chosen: bool) -> None:
         """Images, model, and where the table goes."""
-        add_images(parser, MODEL)
+        add_images(parser)
         parser.add_argument("-o", "--out", type=Path, required=True, metavar="FILE", help="out.parquet or out.npz")
 
     def run(self, args: argparse.Namespace) -> int:
@@ -35,8 +34,7 @@ out."""
         if args.out.suffix.lower() not in (".parquet", ".npz"):
             raise DuetError(f"{args.out} should end in .parquet or .npz")
         from ..application import embed_files
-        from ..model import load
 
-        rows = embed_files(args.images, args.out, load(args.model, args.device), args.batch_size)
+        rows = embed_files(args.images, args.out, open_model(args), args.batch_size)
         print(f"{rows} {'image' if rows == 1 else 'images'}: {args.out}")
         return 0

@@ -22,8 +22,9 @@ check it against torch on the way.
 
 Inputs: images (B, C, H, W) float in [0, 1]; g (B,). Outputs: features, content, acted (T_g of the features on the
 first axis), turned (the same by the spectral action, where the group turns), and for each group marginal_<group>,
-g_<group> and spread_<group>. A model of differences takes `by` in place of g and gives `shifted` in place of acted; one
-without a table takes images and gives features."""
+g_<group> and spread_<group>. A calibrated model adds probability_<group> and strangeness: sure is a probability of 0.9
+or more with a strangeness of 1 or less. A model of differences takes `by` in place of g and gives `shifted` in place of
+acted; one without a table takes images and gives features."""
 
     def add_arguments(self, parser: argparse.ArgumentParser, chosen: bool) -> None:
         """The model and the file."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from .command import Command, add_images
-from .embed import MODEL
+from .command import Command, add_images, open_model
+
+SURE = 0.9
 
 
 class Orient(Command):
@@ -15,36 +16,33 @@ class Orient(Command):
     name = "orient"
     summary = "turn image files upright"
     description = """Estimate how far each image is turned from the model's upright, in degrees counter-clockwise, and
-write copies turned back. Where the spread is above the threshold the copy is left as it is.
+write copies turned back. Only what is surely known is turned: an image of the kind that the model was trained on, whose
+angle is right to 45 degrees with a probability of 0.9 or more. The other copies stay as they are.
 
-  duet orient scans/ -o upright/
-  duet orient scans/ --csv angles.csv
-  duet orient scans/ -o upright/ --csv angles.csv --threshold 50
+  duet orient scans/ -o upright/ --model runs/duet-rot360-scans
+  duet orient scans/ --csv angles.csv --model runs/duet-rot360-scans
+  duet orient scans/ -o upright/ --csv angles.csv --sure 0.99 --model runs/duet-rot360-scans
 
 The originals stay. Copies keep name, format and size; corners that the image does not reach are black."""
 
     def add_arguments(self, parser: argparse.ArgumentParser, chosen: bool) -> None:
         """Images, model, and where copies and angles go."""
-        add_images(parser, MODEL)
+        add_images(parser)
         parser.add_argument("-o", "--out", type=Path, metavar="DIR", help="folder for the corrected copies")
-        parser.add_argument("--csv", type=Path, metavar="FILE", help="table with path, angle, spread, corrected")
+        parser.add_argument("--csv", type=Path, metavar="FILE", help="table with path, degrees, probability, sure")
         parser.add_argument(
-            "--threshold",
-            type=float,
-            metavar="DEGREES",
-            help="largest spread that counts as sure "
-            "[halfway between a certain and an ignorant marginal: 69 for 8 bins]",
+            "--sure", type=float, default=SURE, metavar="P", help="probability that counts as sure [%(default)s]"
         )
 
     def run(self, args: argparse.Namespace) -> int:
         """Orient, and say how many."""
         from ..application import orient_files
-        from ..model import load
 
-        encoder = load(args.model, args.device)
-        done = orient_files(args.images, encoder, args.out, args.csv, args.threshold, args.batch_size)
+        done = orient_files(args.images, open_model(args), args.out, args.csv, args.sure, args.batch_size)
         where = ", ".join(str(path) for path in (args.out, args.csv) if path is not None)
         turned = "turned upright" if args.out is not None else "sure enough to turn"
-        others = ", the others left alone" if 0 < done.corrected < done.readable else ""
-        print(f"{done.corrected} of {done.readable} images {turned}{others}: {where}")
+        parts = [f"{done.turned} of {done.readable} images {turned}"]
+        parts += [f"{done.unsure} not sure"] if done.unsure else []
+        parts += [f"{done.strange} of another kind than the model knows"] if done.strange else []
+        print(f"{', '.join(parts)}: {where}")
         return 0

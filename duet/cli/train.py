@@ -25,7 +25,7 @@ SECTIONS = {
         *("epochs", "batch_size", "accumulate", "optimizer", "lr", "betas", "weight_decay", "warmup_epochs"),
         *("seed", "action_pairs"),
     ),
-    "images": ("subset", "image_size", "channels", "normalize", "storage"),
+    "images": ("subset", "image_size", "channels", "normalize", "storage", "calibrate"),
     "machine": ("precision", "compile", "devices", "nodes", "strategy", "sync_batchnorm"),
 }
 RECORDED = ("extended", "plugins")

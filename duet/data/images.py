@@ -58,6 +58,20 @@ class Images(ABC):
     def _fetch(self, batches: Iterable[Tensor], replace: bool) -> Iterator[Batch]:
         """Images and labels of every batch of indices; an unreadable image is replaced by the next one, or left out."""
 
+    @abstractmethod
+    def identities(self) -> Iterator[bytes]:
+        """What tells every image from the others, wherever it stands: its name in the source, else its pixels."""
+
+    @abstractmethod
+    def _part(self, rows: Tensor, split: str) -> "Images":
+        """The images of these rows alone, without a copy of their pixels."""
+
+    def part(self, rows: Tensor, split: str | None = None) -> "Images":
+        """Some of the images (n,) as a set of their own; what cannot be read is noted for both."""
+        found = self._part(rows, split or self.split)
+        found._failures = self._failures
+        return found
+
     @property
     def channels(self) -> int:
         return self.shape[0]

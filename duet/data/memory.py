@@ -1,6 +1,6 @@
 """Small sets: decoded once into one uint8 tensor and sampled by index."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 
@@ -32,24 +32,39 @@ class MemoryImages(Images):
         labels: Tensor | None = None,
         classes: tuple[str, ...] | None = None,
         failures: dict[str, str] | None = None,
+        names: Sequence[str] | None = None,
     ) -> None:
         _, channels, height, width = pixels.shape
         super().__init__(name, split, (channels, height, width), labels, classes)
-        self._pixels = pixels
+        self._pixels, self._names = pixels, names
+        self._rows: Tensor | None = None  # those of the pixels that belong to it; None: all
         self._note_failures(failures or {})
 
     def __len__(self) -> int:
-        return len(self._pixels)
+        return len(self._pixels if self._rows is None else self._rows)
 
     def __getitem__(self, index: int) -> Tensor:
-        return self._pixels[index]
+        return self._pixels[index if self._rows is None else int(self._rows[index])]
+
+    def identities(self) -> Iterator[bytes]:
+        rows = range(len(self._pixels)) if self._rows is None else self._rows.tolist()
+        if self._names is not None:
+            return (self._names[row].encode("utf-8", "backslashreplace") for row in rows)
+        return (self._pixels[row].cpu().contiguous().numpy().tobytes() for row in rows)
+
+    def _part(self, rows: Tensor, split: str) -> "MemoryImages":
+        labels = None if self.labels is None else self.labels[rows]
+        found = MemoryImages(self.name, split, self._pixels, labels, self.classes, names=self._names)
+        found._rows = rows if self._rows is None else self._rows[rows]
+        return found
 
     def _fetch(self, batches: Iterable[Tensor], replace: bool) -> Iterator[Batch]:
         for batch in batches:
-            yield self._pixels.index_select(0, batch), None if self.labels is None else self.labels[batch]
+            rows = batch if self._rows is None else self._rows[batch]
+            yield self._pixels.index_select(0, rows), None if self.labels is None else self.labels[batch]
 
     def tensors(self) -> Batch:
-        return self._pixels, self.labels
+        return self._pixels if self._rows is None else self._pixels[self._rows], self.labels
 
 
 def decode_all(

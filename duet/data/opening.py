@@ -67,7 +67,8 @@ def open_images(
         if not len(kept):
             raise _none_readable(name, failures)
         labels = None if found.labels is None else found.labels[kept]
-        images = MemoryImages(name, split, pixels, labels, found.classes, failures)
+        names = [found.records.name(index) for index in kept.tolist()]
+        images = MemoryImages(name, split, pixels, labels, found.classes, failures, names)
     where = "streamed" if storage == "stream" else "in memory"
     shown = f"{width}x{height}x{channels}, {where} ({size / 2**20:.0f} MiB)"
     log.info("%s, %s: %d images %s", name, split, len(images), shown)

@@ -59,6 +59,17 @@ class StreamImages(Images):
             raise DuetError(f"{self.name}: " + "; ".join(": ".join(item) for item in decoded.failures.items()))
         return torch.from_numpy(decoded.pixels)
 
+    def identities(self) -> Iterator[bytes]:
+        return self._decoder.names()
+
+    def _part(self, rows: Tensor, split: str) -> "StreamImages":
+        decoder, labels = self._decoder, None if self.labels is None else self.labels[rows]
+        indices = torch.from_numpy(decoder.indices)[rows]
+        return StreamImages(
+            *(self.name, split, decoder.records, indices, self.shape),
+            *(decoder.image_size, labels, self.classes, self._workers),
+        )
+
     def _fetch(self, batches: Iterable[Tensor], replace: bool) -> Iterator[Batch]:
         plan = [[(position, replace) for position in batch.tolist()] for batch in batches]
         loader = DataLoader(
@@ -83,10 +94,13 @@ class _Decoder(Dataset[Decoded]):
     def __init__(
         self, records: Records, indices: NDArray[np.int64], shape: tuple[int, int, int], image_size: int | None
     ) -> None:
-        self._records, self._indices, self._shape, self._image_size = records, indices, shape, image_size
+        self.records, self.indices, self._shape, self.image_size = records, indices, shape, image_size
 
     def __len__(self) -> int:
-        return len(self._indices)
+        return len(self.indices)
+
+    def names(self) -> Iterator[bytes]:
+        return (self.records.name(index).encode("utf-8", "backslashreplace") for index in self.indices.tolist())
 
     def __getitem__(self, request: tuple[int, bool]) -> Decoded:
         position, replace = request
@@ -100,15 +114,15 @@ class _Decoder(Dataset[Decoded]):
         return Decoded(position, None, failures)
 
     def decode_one(self, position: int) -> Decoded:
-        index = int(self._indices[position])
+        index = int(self.indices[position])
         try:
             with quiet():
-                pixels = decode(self._records[index], self._shape[0], self._image_size)
+                pixels = decode(self.records[index], self._shape[0], self.image_size)
             if pixels.shape != self._shape:
                 _, height, width = pixels.shape
                 raise Unreadable(f"{width}x{height}, unlike the others: choose one size with --image-size")
         except Unreadable as error:
-            return Decoded(position, None, {self._records.name(index): str(error)})
+            return Decoded(position, None, {self.records.name(index): str(error)})
         return Decoded(position, pixels, {})
 
 

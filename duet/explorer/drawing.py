@@ -60,6 +60,7 @@ def show_reading(explorer: Explorer, picture: Picture, name: str, reading: Margi
         word=explorer.called(name),
         value=value,
         spread=spread,
+        trust="" if reading is None else reading.trust,
         unit=f" ({group.unit})" if group.unit else "",
         relative=explorer.relative,
         chart=chart,

@@ -30,11 +30,15 @@ class Spread(NamedTuple):
 
 
 class Marginal(NamedTuple):
-    """P(g|x) (bins,), and what is read off it: no value where it is unknown, no spread where none can be read."""
+    """P(g|x) (bins,), and what is read off it: no value where it is unknown, no spread where none can be read.
+
+    `trust` says in words why a value is unknown, or how probably it is right.
+    """
 
     masses: list[float]
     parameter: float | None
     spread: Spread | None
+    trust: str = ""
 
 
 class Moved(NamedTuple):
@@ -69,12 +73,6 @@ class Range(NamedTuple):
     first: float
 
 
-def knows(reading: Reading, axis: Axis, group: Group) -> bool:
-    """Is the value of one picture worth naming: is its spread nearer to the best than to that of equal bins?"""
-    own, sharp, flat = measure_spread(reading, axis, group)
-    return own < (sharp + flat) / 2
-
-
 def measure_spread(reading: Reading, axis: Axis, group: Group) -> Spread:
     """The spread of one picture's reading, that of the target at the same g, and that of equal bins about it."""
     g = reading.g[:1].double().cpu()
@@ -94,8 +92,18 @@ def read(explorer: Explorer, picture: Picture, name: str) -> Marginal | None:
     if not axis.readable:
         return Marginal(masses, None, None)
     group, reading = explorer.group(name), explorer.encoder.recover(representation, axis)
-    value = float(reading.value[0]) if knows(reading, axis, group) else None
-    return Marginal(masses, value, measure_spread(reading, axis, group))
+    value = None if bool(reading.unknown[0]) else float(reading.value[0])
+    return Marginal(masses, value, measure_spread(reading, axis, group), _trust(reading))
+
+
+def _trust(reading: Reading) -> str:
+    """Why one picture's value is not told, or how probably it is right."""
+    if reading.known is not None and not bool(reading.known[0]):
+        return "This is another kind of image than the model knows."
+    if reading.probability is None:
+        return "The features do not single out one value." if bool(reading.unknown[0]) else ""
+    share = f"{100 * float(reading.probability[0]):.0f}\N{NO-BREAK SPACE}%"
+    return f"{'Not sure enough to tell: r' if bool(reading.unknown[0]) else 'R'}ight with a probability of {share}."
 
 
 def start(explorer: Explorer, picture: Picture, name: str) -> float:

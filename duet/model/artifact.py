@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
+from torch import Tensor
 
 from ..device import find_device
 from ..error import DuetError, first_line
@@ -25,6 +26,7 @@ from ..representation import layout_from_dict
 from ..representation.storage import action_tensors, list_actions, part_of, read_actions
 from .card import model_card
 from .checkpoint import read_checkpoint, write_checkpoint
+from .confidence import Confidence
 from .encoder import Encoder
 from .hub import find_model
 
@@ -53,6 +55,9 @@ def write_model(encoder: Encoder, folder: Path, provenance: Mapping[str, Any]) -
     if encoder.head is not None:
         tensors |= {f"head.{key}": value for key, value in encoder.head.state_dict().items()}
     tensors |= action_tensors(encoder.actions)
+    confidence = encoder.confidence
+    if confidence is not None:
+        tensors |= {"confidence.mean": confidence.mean, "confidence.whitening": confidence.whitening}
     # Copies, since safetensors refuses tensors that share memory, as tied weights do.
     copies = {key: value.detach().to("cpu", copy=True).contiguous() for key, value in tensors.items()}
     try:
@@ -79,6 +84,7 @@ def write_model(encoder: Encoder, folder: Path, provenance: Mapping[str, Any]) -
         "classes": None if encoder.classes is None else list(encoder.classes),
         "num_classes": None if encoder.head is None else encoder.head.linear.out_features,
         "actions": list_actions(encoder.actions),
+        "confidence": None if confidence is None else confidence.to_dict(),
         "provenance": dict(provenance),
     }
     write_json(folder / "config.json", config)
@@ -146,10 +152,17 @@ def _read(folder: Path, backbone: Backbone | None) -> Encoder:
             None if size is None else (int(size[0]), int(size[1])),
             None if config["classes"] is None else [str(name) for name in config["classes"]],
             head,
+            _read_confidence(config, tensors, layout.dim),
             dict(config["provenance"]),
         )
     except (KeyError, TypeError, IndexError, AttributeError, OverflowError, RuntimeError, ValueError) as error:
         raise DuetError(f"{folder} does not hold a whole duet model: {first_line(error)}") from None
+
+
+def _read_confidence(config: Mapping[str, Any], tensors: Mapping[str, Tensor], features: int) -> Confidence | None:
+    """What the model knows of its own readings; models of earlier versions have none."""
+    plain = config.get("confidence")
+    return None if plain is None else Confidence.from_dict(plain, part_of(tensors, "confidence."), features)
 
 
 def _plugins(config: Mapping[str, Any]) -> list[str]:

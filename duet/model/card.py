@@ -47,9 +47,7 @@ def model_card(encoder: Encoder, provenance: Mapping[str, Any]) -> str:
         *_recipe(encoder, provenance),
         "",
         "## Limits",
-        f"{_seen(provenance, size)} "
-        "On other kinds of images its features may mean little, and its estimates may be wrong while looking sure: "
-        "measure on images of your own first.",
+        f"{_seen(provenance, size)} {_doubt(encoder)}",
     ]
     if encoder.relative:
         lines += ["", "It knows differences between views only: a recovered parameter has no common origin."]
@@ -74,7 +72,20 @@ def _recipe(encoder: Encoder, provenance: Mapping[str, Any]) -> list[str]:
     backbone = encoder.backbone.recipe["name"] if encoder.backbone.recipe else f"a module of its own ({body})"
     told = provenance.get("recipe")
     rows = {"layout": layout, "backbone": backbone, **(told if isinstance(told, Mapping) else {})}
+    rows |= {"calibration": provenance["calibration"]} if "calibration" in provenance else {}
     return ["", "## Recipe", "| | |", "|---|---|", *(f"| {name} | {value} |" for name, value in rows.items())]
+
+
+def _doubt(encoder: Encoder) -> str:
+    if encoder.confidence is not None:
+        return (
+            "On other kinds of images its features may mean little. `encoder.recover(rep).sure` says which readings to "
+            "trust, as images showed that it was not trained on; measure on images of your own first."
+        )
+    return (
+        "On other kinds of images its features may mean little, and its estimates may be wrong while looking sure: "
+        "measure on images of your own first."
+    )
 
 
 def _seen(provenance: Mapping[str, Any], size: tuple[int, int] | None) -> str:

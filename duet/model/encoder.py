@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path, PurePath
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -23,24 +22,16 @@ from ..progress import track
 from ..representation import Action, Axis, Layout, RawScale, Representation
 from ..representation.prescribed import Reference
 from ..representation.storage import Actions
-
-
-@dataclass(frozen=True)
-class Reading:
-    """What is read off the features of every image: g in [0, 1], the raw value and its spread in `unit`; (B,) each."""
-
-    g: Tensor
-    value: Tensor
-    spread: Tensor
-    unit: str
+from .confidence import SURE, Confidence
+from .reading import Reading
 
 
 class Encoder(nn.Module):
     """A backbone with the layout of its features, its groups and actions.
 
     `groups`: groups or their names. `actions`: by group, one action or several by kind. `image_size`: (H, W) or a side;
-    None takes images as they are. `provenance`: plain values that say where it comes from; `data` among them names the
-    images it was trained on, so that it can be evaluated on them.
+    None takes images as they are. `confidence`: what it knows of its own readings. `provenance`: plain values that say
+    where it comes from; `data` among them names the images it was trained on, so that it can be evaluated on them.
     """
 
     def __init__(
@@ -53,6 +44,7 @@ class Encoder(nn.Module):
         image_size: int | tuple[int, int] | None = None,
         classes: Iterable[str] | None = None,
         head: OnlineHead | None = None,
+        confidence: Confidence | None = None,
         provenance: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__()
@@ -80,6 +72,9 @@ class Encoder(nn.Module):
         for name, own in (actions or {}).items():
             for action in own.values() if isinstance(own, Mapping) else [own]:
                 self.add_action(name, action)
+        self.confidence: Confidence | None = None
+        if confidence is not None:
+            self.add_confidence(confidence)
         self.eval()
 
     def __repr__(self) -> str:
@@ -134,6 +129,16 @@ class Encoder(nn.Module):
         assert isinstance(own, nn.ModuleDict)
         own[action.name] = action.to(self.device)
 
+    def add_confidence(self, confidence: Confidence) -> None:
+        """Give it a confidence that was fitted to its features and readings."""
+        if self.relative:
+            raise DuetError("this model knows differences only: a reading of one image is neither right nor wrong")
+        strange = [name for name in confidence.axes if name not in [axis.name for axis in self.layout.axes]]
+        if strange or len(confidence.mean) != self.layout.dim:
+            what = f"of {strange[0]!r}" if strange else f"of {len(confidence.mean)} features"
+            raise DuetError(f"a confidence {what} does not fit a layout of {self.layout.dim} features")
+        self.confidence = confidence.to(self.device)
+
     def forward(self, images: Tensor) -> Tensor:
         """Features of images in [0,1]: (B,C,H,W) -> (B,D); what its groups hide it does not look at."""
         for group in self.groups.values():
@@ -167,14 +172,27 @@ class Encoder(nn.Module):
         scales = {name: RawScale(group.unit, *map(float, group.span)) for name, group in self.groups.items()}
         return Representation(z, self.layout, self.actions, self.relative, scales)
 
-    def recover(self, representation: Representation | Tensor, axis: str | Axis | None = None) -> Reading:
-        """The group's element of every image, and its raw value with the spread, in the group's unit."""
+    def recover(
+        self, representation: Representation | Tensor, axis: str | Axis | None = None, sure: float = SURE
+    ) -> Reading:
+        """The group's element of every image, its raw value with the spread in the group's unit, and how sure it is.
+
+        `sure` is the probability from which on a reading counts as that.
+        """
         if isinstance(representation, Tensor):
             representation = self.representation(representation)
         own = representation.find(axis)
         group, estimate = self.groups[own.name], representation.recover(own)
         width = (group.parameter(1.0) - group.parameter(0.0)).abs().to(estimate.spread)
-        return Reading(estimate.g, group.parameter(estimate.g), estimate.spread * width, group.unit)
+        found = (estimate.g, group.parameter(estimate.g), estimate.spread * width, group.unit)
+        if self.confidence is None or own.name not in self.confidence.axes:
+            return Reading(*found, unknown=own.flat(estimate.spread))
+        z, g = representation.flat.to(self.device), estimate.g.to(self.device)
+        masses = representation.marginal(own).to(self.device)
+        probability = self.confidence.probability(own, masses, g).to(estimate.spread)
+        known = (self.confidence.strangeness(z) <= 1).to(estimate.g.device)
+        certain = known & (probability >= sure)
+        return Reading(*found, unknown=~certain, probability=probability, known=known, sure=certain)
 
     def save(self, folder: str | os.PathLike[str], *, public: bool = False) -> Path:
         """Write the model and its card to a folder; other files in it stay, and so does a card that is there.

@@ -22,6 +22,7 @@ from ..error import DuetError, first_line
 from ..file import whole_file
 from ..representation import Prescribed, Representation, Spectrum, act
 from ..representation.tabulated import tabulated
+from .confidence import SURE, Confidence
 from .encoder import Encoder
 
 TOLERANCE = 1e-4
@@ -41,7 +42,7 @@ class Graph(nn.Module):
     def forward(self, images: Tensor, g: Tensor | None = None) -> tuple[Tensor, ...]:
         """The outputs, in the order of `output_names`."""
         rep = Representation(self.encoder(images), self.layout, relative=self.encoder.relative)
-        return outputs(rep, g, self.spectral)
+        return outputs(rep, g, self.encoder.confidence, self.spectral)
 
 
 def spectral_action(encoder: Encoder) -> Spectrum | None:
@@ -52,13 +53,21 @@ def spectral_action(encoder: Encoder) -> Spectrum | None:
     return found if isinstance(found, Spectrum) else None
 
 
-def outputs(rep: Representation, g: Tensor | None, spectral: Spectrum | None = None) -> tuple[Tensor, ...]:
-    """features, content, per axis marginal, g and spread, and the features moved on the first axis, by every action."""
+def outputs(
+    rep: Representation, g: Tensor | None, confidence: Confidence | None = None, spectral: Spectrum | None = None
+) -> tuple[Tensor, ...]:
+    """features, content, per axis marginal, g, spread and where it is calibrated the probability, how strange the
+    image is to a calibrated model, and the features moved on the first axis, by every action."""
     if g is None:
         return (rep.flat,)
     parts = [rep.flat, rep.content]
     for axis in rep.layout.axes:
-        parts += [rep.marginal(axis), *rep.recover(axis)]
+        marginal, estimate = rep.marginal(axis), rep.recover(axis)
+        parts += [marginal, *estimate]
+        if confidence is not None and axis.name in confidence.axes:
+            parts.append(confidence.probability(axis, marginal, estimate.g))
+    if confidence is not None:
+        parts.append(confidence.strangeness(rep.flat))
     first = rep.layout.axes[0]
     # Without an origin g is how far to go from where the image is: from 0, that is.
     parts.append(rep.action(Prescribed.name, first).carry(rep.flat, 0.0, g))
@@ -78,7 +87,13 @@ def output_names(encoder: Encoder) -> list[str]:
     """Names of the graph's outputs, in order."""
     if not encoder.layout.axes:
         return ["features"]
-    each = [f"{what}_{axis.name}" for axis in encoder.layout.axes for what in ("marginal", "g", "spread")]
+    judged = () if encoder.confidence is None else encoder.confidence.axes
+    each = [
+        f"{what}_{axis.name}"
+        for axis in encoder.layout.axes
+        for what in ("marginal", "g", "spread", *(["probability"] if axis.name in judged else []))
+    ]
+    each += [] if encoder.confidence is None else ["strangeness"]
     turned = ["turned"] if spectral_action(encoder) is not None else []
     return ["features", "content", *each, "shifted" if encoder.relative else "acted", *turned]
 
@@ -128,9 +143,14 @@ def _expected(encoder: Encoder, inputs: tuple[Tensor, ...], found: dict[str, Ten
     with torch.no_grad():
         rep = encoder.representation(encoder(inputs[0]))
         spectral = spectral_action(encoder)
-        expected = dict(
-            zip(output_names(encoder), outputs(rep, inputs[1] if inputs[1:] else None, spectral), strict=True)
-        )
+        given = inputs[1] if encoder.layout.axes else None
+        ours = outputs(rep, given, encoder.confidence, spectral)
+        expected = dict(zip(output_names(encoder), ours, strict=True))
+        # A curve may be steep; marginal and g have a check of their own, so this one starts from the graph's.
+        for axis in rep.layout.axes:
+            if encoder.confidence is not None and axis.name in encoder.confidence.axes:
+                read = found[f"marginal_{axis.name}"], found[f"g_{axis.name}"]
+                expected[f"probability_{axis.name}"] = encoder.confidence.probability(axis, *read)
         if "shifted" in expected:
             # T is steep in g, and where a marginal is nearly flat g itself is known to few digits: g has a check of
             # its own, so this one starts from the graph's.
@@ -232,6 +252,7 @@ def _description(encoder: Encoder) -> dict[str, Any]:
         "image": [encoder.channels, *(encoder.image_size or ())],
         "layout": encoder.layout.to_dict(),
         "axes": axes,
+        **({} if encoder.confidence is None else {"sure": {"probability_from": SURE, "strangeness_up_to": 1.0}}),
     }
 
 

@@ -8,7 +8,7 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from ..application.orientation import default_threshold, estimate_rotation, rotation_axis
+from ..application.orientation import estimate_rotation, rotation_axis
 from ..figure import new_figure
 from ..model import Encoder
 from ..pixels import as_float
@@ -19,15 +19,12 @@ BINS = 36
 
 def draw_orientation(encoder: Encoder, images: Tensor, seed: int = 0) -> Figure:
     """Images (N,C,H,W) turned at random, the same turned back where the model is sure, and the errors' histogram."""
-    axis = rotation_axis(encoder)
-    group = encoder.groups[axis.name]
-    threshold = default_threshold(axis, group)
+    group = encoder.groups[rotation_axis(encoder).name]
     g = group.sample(len(images), torch.Generator().manual_seed(seed))
     turned = group.apply(as_float(images), g)
-    angle, spread = (part.cpu() for part in estimate_rotation(encoder, encoder.features(turned)))
+    angle, _, _, sure = (part.cpu() for part in estimate_rotation(encoder, encoder.features(turned)))
     upright = group.parameter(group.identity)
     error = torch.remainder(angle - (group.parameter(g) - upright) + 180, 360) - 180
-    sure = spread <= threshold
     back = torch.remainder(group.from_parameter(upright - angle), 1)
     after = torch.where(sure.view(-1, 1, 1, 1), group.apply(turned, back), turned)
 

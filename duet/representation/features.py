@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import operator
 import os
 from collections.abc import Mapping, Sequence
@@ -130,14 +131,17 @@ class Representation:
         return Neighbours(found.indices, found.values)
 
     def plot(self, image: int = 0, axis: str | Axis | None = None) -> Figure:
-        """P(g|x) of one image, with the recovered value."""
+        """P(g|x) of one image, with the recovered value; of a flat one none can be told."""
         from ..figure import draw_marginal
 
         own, one = self.find(axis), self[image]
         scale = self.scales.get(own.name, RawScale("", 0.0, 1.0))
         estimate = one.recover(own) if own.readable else None
-        value = None if estimate is None else scale.low + (scale.high - scale.low) * float(estimate.g[0])
-        title = "" if value is None else f"recovered: {in_unit(value, scale.unit)}"
+        value, title = None, ""
+        if estimate is not None:
+            if not bool(own.flat(estimate.spread)[0]):
+                value = scale.low + (scale.high - scale.low) * float(estimate.g[0])
+            title = f"recovered: {in_unit(math.nan if value is None else value, scale.unit)}"
         masses = one.marginal(own)[0].detach().cpu().numpy()
         return draw_marginal(masses, (scale.low, scale.high), scale.unit, own.name, value, title)
 

@@ -33,6 +33,12 @@ class Axis:
         """Whether g can be read off the columns: two on a circle cannot tell g from its mirror image."""
         return self.bins >= self.target.domain.least_bins
 
+    def flat(self, spread: Tensor) -> Tensor:
+        """Whether marginals say nothing: of a spread nearer to that of equal masses than to that of the target."""
+        sharp = self.target.masses(torch.tensor([0.5]), self.bins)
+        ends = self.target.estimate(torch.cat([sharp, torch.full_like(sharp, 1 / self.bins)])).spread
+        return spread > float(ends.mean())
+
     def to_dict(self) -> dict[str, Any]:
         """Plain values from which `from_dict` makes an equal axis."""
         return {"name": self.name, "bins": self.bins, "target": self.target.to_dict()}

@@ -82,6 +82,7 @@ class Experiment:
     channels: Literal[1, 3] = option(3, "1 for grey images")
     normalize: bool = option(True, "subtract the data's mean and divide by its spread, inside the encoder")
     storage: Literal["auto", "memory", "stream"] = option("auto", "decode all at once, or while training")
+    calibrate: bool = option(True, "keep a tenth of the images aside, and learn from it how sure readings are")
 
     action_pairs: int = option(12_000, "pairs of transformed images for the fitted action; 0 leaves it out")
     seed: int = option(0, "of everything random")

@@ -29,11 +29,13 @@ from ..networks.backbone import HANDED_IN
 from ..pixels import as_float
 from ..plugin import home_of
 from .bar import Bar
+from .calibration import Kept, calibrate, keep_aside
 from .experiment import (
     Experiment,
     build_method,
     build_stack,
     data_of,
+    from_file,
     group_weight,
     method_options,
     open_data,
@@ -42,6 +44,7 @@ from .experiment import (
 from .keeper import Keeper, SafeCheckpoints
 from .module import Pretraining
 from .process import choose_folder, free_folder
+from .recipe import read_yaml
 
 log = logging.getLogger(__name__)
 
@@ -75,7 +78,8 @@ def train(
     _hush_lightning()
     _check_processes(experiment)
     run = choose_folder(out, experiment.name, experiment.nodes)
-    images = images or open_data(experiment)
+    kept = keep_aside(images or open_data(experiment), experiment.calibrate, experiment.batch_size)
+    images = kept.trained
     torch.manual_seed(experiment.seed)
     method = _method(experiment, backbone, method, (images.shape[1], images.shape[2]))
     experiment = _as_trained(experiment, method, backbone)
@@ -107,7 +111,7 @@ def train(
     if trainer.is_global_zero:
         _list_skipped(run, images)
         device_of_training = trainer.strategy.root_device  # Lightning has brought the weights back to the CPU
-        _finish(module, experiment, stack.tracked, images, device_of_training).save(run / "model")
+        _finish(module, experiment, stack.tracked, kept, device_of_training).save(run / "model")
     trainer.strategy.barrier()
     return run
 
@@ -122,7 +126,7 @@ def resume(run: str | os.PathLike[str], epochs: int | None = None, **options: An
         raise DuetError(f"epochs must be a whole number; it is {epochs!r}")
     if not (run / "config.yaml").exists():
         raise DuetError(f"{run} is not a run: it has no config.yaml")
-    experiment = Experiment.from_yaml(run / "config.yaml")
+    experiment = _experiment_of(run)
     finished = (run / "model" / "config.json").exists()
     if epochs is not None and epochs != experiment.epochs:
         if epochs < experiment.epochs:
@@ -135,11 +139,17 @@ def resume(run: str | os.PathLike[str], epochs: int | None = None, **options: An
     return True
 
 
+def _experiment_of(run: Path) -> Experiment:
+    """What a run's config.yaml says; one that says nothing of calibration was begun before there was any."""
+    path = run / "config.yaml"
+    return from_file({"calibrate": False, **read_yaml(path)}, str(path))
+
+
 def _check_goes_on(run: Path, experiment: Experiment) -> None:
     """Refuse to go on with another run than this: its weights would not be what its files say."""
     if not (run / "config.yaml").exists():
         return
-    before = Experiment.from_yaml(run / "config.yaml")
+    before = _experiment_of(run)
     wanted = replace(before, **{key: getattr(experiment, key) for key in MACHINE})
     if experiment.extended == (*before.extended, before.epochs):
         wanted = replace(wanted, epochs=experiment.epochs, extended=experiment.extended)
@@ -155,7 +165,7 @@ def _begin(run: Path, experiment: Experiment, images: Images) -> None:
     for folder in (run, run / "checkpoints", run / "model"):
         sweep_partial(folder)
     if experiment.extended and (run / "model" / "config.json").exists():
-        before = Experiment.from_yaml(run / "config.yaml").epochs
+        before = _experiment_of(run).epochs
         if before < experiment.epochs:
             os.replace(run / "model", free_folder(run / f"model-{before}-epochs"))
     write_text(run / "config.yaml", experiment.to_yaml())
@@ -291,11 +301,11 @@ def _finish(
     module: Pretraining,
     experiment: Experiment,
     groups: tuple[Group, ...],
-    images: Images,
+    kept: Kept,
     device: torch.device | None = None,
 ) -> Encoder:
-    """The encoder with a fitted action for every group, fitted where it was trained."""
-    method = module.method
+    """The encoder with a fitted action for every group and its confidence, fitted where it was trained."""
+    method, images = module.method, kept.trained
     encoder = Encoder(
         method.backbone,
         method.layout,
@@ -314,6 +324,7 @@ def _finish(
             if has_spectrum(group):
                 views = orbit_views(encoder.features, pixels[: experiment.action_pairs // 4], group, 4, experiment.seed)
                 encoder.add_action(group.name, spectrum_of(views, group).float())
+    calibrate(encoder, kept, experiment.seed)
     return encoder
 
 

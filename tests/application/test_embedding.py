@@ -12,6 +12,7 @@ from duet.application import writer
 from duet.cli import main
 from duet.networks import build_backbone
 from duet.representation import Axis, Table, VonMises
+from tests.conftest import confident, random_encoder
 
 
 def rows_of(path):
@@ -41,6 +42,25 @@ def test_rows_hold_what_python_gives(photos, model_folder, out, capsys):
     assert np.allclose(rows["rot360_spread"], found.spread, atol=0.1)
     assert ((rows["rot360"] >= -180) & (rows["rot360"] <= 180)).all()
     assert capsys.readouterr().out == f"9 images: {out}\n"
+
+
+def test_a_calibrated_model_says_what_to_trust(photos, tmp_path, out):
+    encoder = confident(random_encoder())
+    model = encoder.save(tmp_path / "model")
+    assert main(["embed", str(photos), "-o", str(out), "--model", str(model)]) == 0
+    rows = rows_of(out)
+    assert list(rows) == ["path", "features", "rot360", "rot360_spread", "rot360_sure", "rot360_probability"]
+    found = encoder.recover(encoder.embed([str(path) for path in rows["path"]]))
+    assert rows["rot360_sure"].dtype == bool
+    assert rows["rot360_sure"].tolist() == found.sure.tolist()
+    assert np.allclose(rows["rot360_probability"], found.probability, atol=1e-3)
+
+
+def test_no_model_is_taken_for_granted(photos, out, capsys):
+    assert main(["embed", str(photos), "-o", str(out)]) == 2
+    error = capsys.readouterr().err
+    assert "say which model: --model RUN" in error
+    assert error.count("\n") == 1
 
 
 def test_folders_are_read_at_every_depth_in_the_order_of_names(photos, model_folder, out):

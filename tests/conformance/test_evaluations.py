@@ -16,7 +16,7 @@ from duet import DuetError, Experiment, register_evaluation
 from duet.data import MemoryImages
 from duet.evaluation import EVALUATIONS, Context, Evaluation, Result, Sizes, evaluate, table
 from duet.evaluation.verdict import judge, say
-from tests.conftest import random_encoder
+from tests.conftest import confident, random_encoder
 
 NAMES = list(EVALUATIONS)
 SILENT = {"transfer", "cost"}  # numbers of other sets and of the machine, which no sentence could sum up
@@ -57,10 +57,9 @@ def contexts(tmp_path_factory):
         path.parent.mkdir(parents=True, exist_ok=True)
         Image.fromarray(image).save(path)
     whole = {"run": folder, "transfer": (str(folder / "other"),)}
-    return {
-        kind: make_context(random_encoder(size=12, **settings, **changes), **(whole if kind == "table" else {}))
-        for kind, changes in SUBJECTS.items()
-    }
+    encoders = {kind: random_encoder(size=12, **settings, **changes) for kind, changes in SUBJECTS.items()}
+    confident(encoders["table"])
+    return {kind: make_context(own, **(whole if kind == "table" else {})) for kind, own in encoders.items()}
 
 
 @pytest.fixture(scope="module")

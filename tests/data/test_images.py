@@ -324,3 +324,48 @@ def test_other_images_have_another_fingerprint(image_folder):
     before = fingerprint()
     (image_folder / "bee" / "3.png").write_bytes((image_folder / "ant" / "0.png").read_bytes())
     assert len({before, fingerprint(), *others}) == 6
+
+
+def test_a_part_is_a_set_of_its_own(images):
+    rows = torch.tensor([3, 17, 4, 29])
+    part = images.part(rows, "calibration")
+    assert (len(part), part.split, part.name, part.shape) == (4, "calibration", images.name, images.shape)
+    assert torch.equal(part.labels, images.labels[rows])
+    assert part.num_classes == images.num_classes
+    whole, _ = images.tensors()
+    assert torch.equal(part.tensors()[0], whole[rows])
+    assert torch.equal(part[1], whole[17])
+    seen = torch.cat([pixels[:, 0, 0, 0] for pixels, _ in part.batches(2, 0, 0)])
+    assert sorted(seen.tolist()) == [3, 4, 17, 29]
+    again = part.part(torch.tensor([1, 2]))
+    assert torch.equal(again.tensors()[0], whole[[17, 4]])
+    assert list(again.identities()) == [list(images.identities())[row] for row in (17, 4)]
+    assert not torch.equal(part.statistics()[0], images.statistics()[0])
+
+
+def test_a_part_of_a_set_in_memory_copies_no_pixels():
+    images = MemoryImages("made", "train", torch.zeros(1000, 1, 8, 8, dtype=torch.uint8))
+    assert images.part(torch.arange(900))._pixels.data_ptr() == images._pixels.data_ptr()
+
+
+def test_images_are_known_by_their_names_in_memory_and_in_a_stream(image_folder):
+    memory, streamed = (open_images(image_folder, "all", storage=storage, workers=0) for storage in STORAGES)
+    names = list(memory.identities())
+    assert names == list(streamed.identities())
+    assert len(set(names)) == 30
+    assert not any(str(image_folder).encode() in name for name in names)  # or a moved folder would be split anew
+
+
+def test_images_without_names_are_known_by_their_pixels():
+    pixels = torch.randint(256, (5, 1, 4, 4), dtype=torch.uint8)
+    there = list(MemoryImages("made", "train", pixels).identities())
+    assert list(MemoryImages("other", "test", pixels.flip(0)).identities()) == there[::-1]
+    assert len(set(there)) == 5
+
+
+def test_what_is_broken_is_never_replaced_from_outside_its_part(image_folder):
+    (image_folder / "ant" / "3.png").write_bytes(b"broken")
+    images = open_images(image_folder, "all", storage="stream", workers=0)
+    part = images.part(torch.tensor([3, 20]))
+    assert {int(pixel) for pixels, _ in part.batches(1, 0, 0) for pixel in pixels[:, 0, 0, 0]} == {20}
+    assert images.skipped == part.skipped != ()

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from duet.data.source import Source
-from duet.data.split import balanced_subset, choose_split, held_out
+from duet.data.split import balanced_subset, calibration_part, choose_split, held_out
 from duet.error import DuetError
 
 labelled = st.lists(st.integers(-1, 4), min_size=2, max_size=200).map(torch.tensor)
@@ -21,6 +21,32 @@ def test_a_fifth_is_held_out_and_every_class_gives_its_share(labels):
     for label in labels.unique():
         members = labels == label
         assert abs(held[members].sum().item() - 0.2 * members.sum().item()) <= 1.5
+
+
+@given(labelled)
+def test_a_tenth_calibrates_and_every_class_gives_its_share(labels):
+    aside = calibration_part([str(number).encode() for number in range(len(labels))], labels)
+    assert aside.sum() == round(0.1 * len(labels))
+    for label in labels.unique():
+        members = labels == label
+        assert abs(aside[members].sum().item() - 0.1 * members.sum().item()) <= 1.5
+        assert not aside[members].all()
+
+
+@given(labelled, st.randoms())
+def test_which_images_calibrate_does_not_depend_on_their_order(labels, random):
+    names = [f"image {number}".encode() for number in range(len(labels))]
+    order = list(range(len(labels)))
+    random.shuffle(order)
+    before = calibration_part(names, labels)
+    after = calibration_part([names[i] for i in order], labels[order])
+    assert after.tolist() == before[order].tolist()
+
+
+def test_without_labels_a_tenth_calibrates_too():
+    aside = calibration_part((str(number).encode() for number in range(200)), None)
+    assert aside.sum() == 20
+    assert aside.nonzero().flatten()[:5].tolist() != list(range(5))  # spread over the set by the hash
 
 
 def test_a_single_image_is_for_training():

@@ -1,9 +1,11 @@
 """What the explorer computes and shows: pure functions of a model, a picture and a value of g."""
 
+import copy
 import socket
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,7 +15,7 @@ from PIL import Image
 from duet.cli import main
 from duet.domain import Circle
 from duet.explorer import drawing, neighbour, page, picture
-from duet.explorer.model import Move, Moved, knows, measure_spread, move, read, slider, start
+from duet.explorer.model import Move, Moved, measure_spread, move, read, slider, start
 from duet.explorer.neighbour import neighbours
 from duet.explorer.opening import Explorer, open_explorer
 from duet.explorer.picture import Picture, drop, pick
@@ -24,6 +26,7 @@ from duet.networks.decoder import small_decoder
 from duet.representation import ACTIONS, Axis, Gaussian, Table, VonMises
 from duet.training.experiment import Experiment, build_layout, data_of
 from duet.unit import in_unit
+from tests.conftest import confident
 
 HOSTILE = "<img src=x onerror=alert(1)>${alert(2)}{{ 7 * 7 }}"
 
@@ -117,26 +120,38 @@ def test_what_is_spread_over_everything_is_unknown(explorer):
 
 @pytest.mark.parametrize(("name", "target"), [("rot360", VonMises(0.2)), ("scale", Gaussian(0.2))])
 @pytest.mark.parametrize("bins", [3, 8, 16])
-def test_a_value_is_known_while_its_spread_is_nearer_to_the_best_than_to_none(name, target, bins):
+def test_the_spread_stands_between_the_best_and_that_of_equal_bins(name, target, bins):
     group, axis = GROUPS[name], Axis(name, bins, target)
     width = abs(group.span[1] - group.span[0])
     centres = (np.arange(bins) + 0.5) / bins
     for g in (0.1, 0.5, 0.77):
         best = target.masses(torch.tensor([g], dtype=torch.float64), bins)
-        verdicts = []
         for share in np.linspace(0, 1, 11):  # from equal bins to a perfect answer
             estimate = target.estimate(share * best + (1 - share) / bins)
-            reading = Reading(estimate.g, group.parameter(estimate.g), estimate.spread * width, group.unit)
-            verdicts.append(knows(reading, axis, group))
+            value, spread = group.parameter(estimate.g), estimate.spread * width
+            reading = Reading(estimate.g, value, spread, group.unit, torch.zeros(1, dtype=torch.bool))
             away = np.abs(centres - float(estimate.g))
             away = np.minimum(away, 1 - away) if name == "rot360" else away
             assert measure_spread(reading, axis, group).flat == pytest.approx(width * np.sqrt((away**2).mean()))
             if share == 1:
                 by_hand = width * np.sqrt((best[0].numpy() * away**2).sum())
                 assert measure_spread(reading, axis, group).sharp == pytest.approx(by_hand, rel=1e-4)
-        assert verdicts == sorted(verdicts)
-        assert not verdicts[0]
-        assert verdicts[-1]
+
+
+@pytest.mark.parametrize(
+    ("strangeness", "words"),
+    [(0.0, "Right with a probability of 99\N{NO-BREAK SPACE}%."), (1e6, "another kind of image than the model knows")],
+)
+def test_a_calibrated_model_says_how_sure_it_is(explorer, strangeness, words):
+    own = replace(explorer, encoder=confident(copy.deepcopy(explorer.encoder), strangeness))
+    picture = turned(own, "rot360", 0.3)
+    page = drawing.show_reading(own, picture, "rot360", read(own, picture, "rot360"))
+    assert words in page
+    assert ("unknown" in page) == (strangeness > 0)
+    flat = replace(picture, z=torch.zeros_like(picture.z))
+    page = drawing.show_reading(own, flat, "rot360", read(own, flat, "rot360"))
+    assert "unknown</b>" in page
+    assert "Not sure enough to tell" in page
 
 
 def test_two_columns_on_a_circle_name_no_value(explorer):

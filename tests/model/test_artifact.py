@@ -11,6 +11,7 @@ from duet.error import DuetError
 from duet.model import Encoder, load, training_data
 from duet.networks import OnlineHead, build_backbone, wrap
 from duet.representation import Axis, FittedAction, Table, VonMises
+from tests.conftest import confident
 
 TABLE = Table(16, Axis("rot360", 8, VonMises()))
 
@@ -96,6 +97,57 @@ def test_images_of_any_kind_of_number(folder):
 def test_batches_do_not_matter(folder):
     encoder, images = load(folder), torch.rand(7, 1, 28, 28)
     assert torch.allclose(encoder.features(images, batch=2), encoder.features(images), atol=1e-5)
+
+
+def test_its_confidence_comes_back_equal_and_another_has_none(tmp_path, folder):
+    before = confident(model(), strangeness=0.3)
+    after = load(before.save(tmp_path / "calibrated"))
+    images = torch.rand(5, 1, 28, 28)
+    ours, theirs = (encoder.recover(encoder.features(images)) for encoder in (before, after))
+    for name in ("probability", "known", "sure"):
+        assert torch.equal(getattr(ours, name), getattr(theirs, name)), name
+    assert after.digest == before.digest
+    assert "recover(rep).sure" in (tmp_path / "calibrated" / "README.md").read_text()
+    assert load(folder).confidence is None
+
+
+def test_a_model_of_before_there_was_confidence_loads(folder):
+    config = json.loads((folder / "config.json").read_text())
+    assert config.pop("confidence") is None
+    (folder / "config.json").write_text(json.dumps(config))
+    assert load(folder).confidence is None
+
+
+KNOTS = {"within": 0.125, "doubts": [0.1, 0.2], "probabilities": [0.9, 0.1]}
+
+
+@pytest.mark.parametrize(
+    ("plain", "message"),
+    [
+        ([], "whole duet model"),
+        ("rot360", "whole duet model"),
+        ({"rot360": {}}, "whole duet model"),
+        ({"rot360": None}, "whole duet model"),
+        ({"rot361": KNOTS}, "of 'rot361' does not fit"),
+        ({"a.b": KNOTS}, "whole duet model"),
+        ({"rot360": {**KNOTS, "doubts": "ab"}}, "whole duet model"),
+        ({"rot360": {**KNOTS, "doubts": [0.1]}}, "as many doubts as probabilities"),
+        ({"rot360": {**KNOTS, "within": -1}}, "from 0 to 1"),
+        ({"rot360": {**KNOTS, "probabilities": [0.1, 0.9]}}, "may not rise in probability"),
+    ],
+)
+def test_a_strangers_confidence_is_refused_in_one_line(tmp_path, plain, message):
+    folder = confident(model()).save(tmp_path / "model")
+    damage(folder, confidence=plain)
+    with pytest.raises(DuetError, match=message) as caught:
+        load(folder)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_confidence_without_its_tensors_is_refused(folder):
+    damage(folder, confidence={"rot360": KNOTS})
+    with pytest.raises(DuetError, match="whole duet model"):
+        load(folder)
 
 
 def damage(folder, **changes):

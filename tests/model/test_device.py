@@ -18,7 +18,7 @@ from duet.device import find_device, full_precision
 from duet.groups import GROUPS, Blur, Stack
 from duet.groups.affine import permute_pixels
 from duet.networks.decoder import small_decoder
-from tests.conftest import random_encoder
+from tests.conftest import confident, random_encoder
 
 META = torch.device("meta")
 MODELS = {
@@ -39,7 +39,8 @@ def on_meta(*tensors):
 
 @pytest.mark.parametrize("model", MODELS)
 def test_a_model_and_all_that_its_features_can_do_stay_on_their_device(model):
-    encoder = random_encoder(**MODELS[model]).to("meta")
+    encoder = random_encoder(**MODELS[model])
+    encoder = (encoder if encoder.relative else confident(encoder)).to("meta")
     assert encoder.device == META
     pixels = torch.randint(256, (5, 1, 28, 28), dtype=torch.uint8)
     z = encoder.features(pixels, batch=2)
@@ -54,7 +55,11 @@ def test_a_model_and_all_that_its_features_can_do_stay_on_their_device(model):
     for axis in encoder.layout.axes:
         reading = encoder.recover(rep, axis)
         assert on_meta(rep.marginal(axis), *rep.recover(axis))
-        assert on_meta(*(getattr(reading, f.name) for f in fields(reading) if f.name != "unit"))
+        parts = {f.name: getattr(reading, f.name) for f in fields(reading) if f.name != "unit"}
+        assert on_meta(*(part for part in parts.values() if part is not None))
+        assert {name for name, part in parts.items() if part is None} == (
+            {"probability", "known", "sure"} if encoder.relative else set()
+        )
         assert on_meta(*(rep.shift(axis, by=step).flat for step in (0.2, by)))
         assert on_meta(rep.action("prescribed", axis).orbit(z, 0.5, torch.linspace(0, 1, 3)))
         if not encoder.relative:

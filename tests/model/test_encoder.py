@@ -17,7 +17,7 @@ from duet.groups import GROUPS, Group, rot360
 from duet.model.export import export
 from duet.networks import build_backbone, wrap
 from duet.representation import Axis, FittedAction, Flat, Gaussian, Joint, Prescribed, Table, VonMises
-from tests.conftest import make_compass, random_encoder
+from tests.conftest import confident, make_compass, random_encoder
 
 AXIS = Axis("rot360", 8, VonMises())
 
@@ -179,6 +179,51 @@ def test_a_reading_is_in_degrees_and_in_g():
     assert torch.allclose(reading.g, (angles + 180) / 360, atol=3e-3)
     assert ((reading.g >= 0) & (reading.g <= 1)).all()
     assert ((reading.spread > 20) & (reading.spread < 60)).all()  # that of the target, in degrees
+
+
+def test_a_reading_without_calibration_says_neither_sure_nor_unsure():
+    compass = make_compass(size=29)
+    reading = compass.recover(compass.embed(torch.cat([spot(45, -90), torch.zeros(1, 1, 29, 29)])))
+    assert (reading.probability, reading.known, reading.sure) == (None, None, None)
+    assert reading.unknown.tolist() == [False, False, True]  # as flat as can be
+    assert reading.words(0)[1:] == ["\N{MINUS SIGN}90°", "unknown"]
+    assert repr(reading).endswith("unknown; not calibrated)")
+    assert "±" not in repr(reading)
+
+
+def test_a_calibrated_reading_says_how_sure_it_is():
+    compass = confident(make_compass(size=29))
+    rep = compass.embed(torch.cat([spot(*range(0, 50, 10)), torch.zeros(1, 1, 29, 29)]))
+    reading = compass.recover(rep)
+    assert reading.sure.tolist() == [True] * 5 + [False]
+    assert bool(reading.known.all())
+    assert reading.probability.tolist() == pytest.approx([0.99] * 5 + [0.1], abs=1e-4)
+    assert torch.equal(reading.unknown, ~reading.sure)
+    assert "... 6 values; sure of 5)" in repr(reading)
+    assert compass.recover(rep, sure=0.05).sure.all()
+    assert not compass.recover(rep, sure=0.995).sure.any()
+    strange = confident(make_compass(size=29), strangeness=1e3).recover(rep)
+    assert strange.known.tolist() == [False] * 5 + [True]
+    assert not strange.sure.any()
+
+
+def test_a_representation_on_another_device_than_the_model_is_read_there():
+    compass = confident(make_compass(size=29))
+    rep = compass.embed(spot(0, 10))
+    compass = compass.to("cpu").double()
+    found = compass.recover(rep.to(torch.float16))
+    assert found.sure.all()
+
+
+def test_a_confidence_of_another_model_is_refused():
+    compass = confident(make_compass())
+    own_axis = compass.confidence
+    with pytest.raises(DuetError, match="differences only: a reading of one image is neither right nor wrong"):
+        make_compass(reference="relative").add_confidence(own_axis)
+    with pytest.raises(DuetError, match="a confidence of 'rot360' does not fit"):
+        make_compass(group="rot4").add_confidence(own_axis)
+    with pytest.raises(DuetError, match="a confidence of 16 features does not fit a layout of 128"):
+        random_encoder().add_confidence(own_axis)
 
 
 def test_amounts_are_given_in_g_or_in_the_unit(encoder):

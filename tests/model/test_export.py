@@ -15,7 +15,7 @@ from duet.model import OrbitViews, spectrum_of
 from duet.model import export as exporting
 from duet.model.export import BATCHES, TOLERANCE, export, input_names, output_names
 from duet.representation import act
-from tests.conftest import random_encoder
+from tests.conftest import confident, random_encoder
 
 MODELS = {
     "narrow Gaussian": {"group": ["scale"], "sigma": 0.03},
@@ -75,6 +75,30 @@ def test_the_spectral_action_comes_along(settings, tmp_path):
     expected = encoder.embed(images).action("spectral", axis).act(torch.from_numpy(out["features"]), by)
     assert np.allclose(out["turned"], expected, atol=TOLERANCE)
     assert not np.allclose(out["turned"], out["features"], atol=1e-2)
+
+
+@pytest.mark.parametrize("kind", ["onnx", "pt2"])
+def test_a_calibrated_model_exports_how_sure_it_is(kind, tmp_path):
+    encoder = confident(random_encoder(group=["rot360", "scale"], layout="joint", bins=4), strangeness=0.2)
+    names = output_names(encoder)
+    assert names[2:6] == ["marginal_rot360", "g_rot360", "spread_rot360", "probability_rot360"]
+    assert names[-3:] == ["probability_scale", "strangeness", "acted"]
+    assert export(encoder, tmp_path / f"model.{kind}", kind) < TOLERANCE
+    images, g = torch.rand(11, 1, 28, 28), torch.rand(11)
+    if kind == "onnx":
+        session = onnxruntime.InferenceSession(tmp_path / "model.onnx")
+        found = session.run(None, {"images": images.numpy(), "g": g.numpy()})
+        told = json.loads(onnx.load(tmp_path / "model.onnx").metadata_props[0].value)
+        assert told["sure"] == {"probability_from": 0.9, "strangeness_up_to": 1.0}
+    else:
+        with torch.no_grad():
+            found = torch.export.load(tmp_path / "model.pt2").module()(images, g)
+    out = dict(zip(names, found, strict=True))
+    z = encoder.features(images)
+    assert np.allclose(out["strangeness"], encoder.confidence.strangeness(z), rtol=1e-3)
+    for axis in encoder.layout.axes:
+        reading = encoder.recover(z, axis)
+        assert np.allclose(out[f"probability_{axis.name}"], reading.probability, atol=1e-3)
 
 
 @pytest.mark.parametrize("group", ["rot360", "scale"])

@@ -2,6 +2,7 @@
 
 import json
 import os
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -128,11 +129,19 @@ def test_the_nearest_others_are_those_of_the_largest_cosine():
 
 def test_a_marginal_is_drawn_with_what_was_recovered():
     rep = make()
+    rep = replace(rep, flat=rep.act(to=rep.recover().g).flat)  # as sharp as the target
     (axes,) = rep.plot(2).axes
     heights = [bar.get_height() for bar in axes.patches]
     assert heights == pytest.approx(rep.marginal()[2].tolist(), abs=1e-6)
     value = -180 + 360 * float(rep.recover().g[2])
     assert f"{abs(value):.1f}" in axes.get_title()
+
+
+def test_a_flat_marginal_is_drawn_as_unknown():
+    rep = replace(make(), flat=torch.zeros(6, 32))
+    (axes,) = rep.plot(2).axes
+    assert axes.get_title() == "recovered: unknown"
+    assert not axes.lines
 
 
 @pytest.mark.parametrize("layout", [Flat(5), Table(4, ANGLE), Concatenated(2, [ANGLE, LIGHT])])

@@ -43,6 +43,7 @@ def test_the_relative_reference_recovers_differences_twice_as_well_without_an_up
             area=[0.7, 1.0],
             projector=[64, 32],
             action_pairs=0,
+            calibrate=False,
         )
         images = MemoryImages("turned digits", "train", pixels, labels)
         run = train(experiment, tmp_path / reference, images=images, quiet=True)

@@ -1,0 +1,57 @@
+"""The tenth of the images that a run keeps aside, to find out afterwards how sure its model may be."""
+
+from __future__ import annotations
+
+import logging
+from typing import NamedTuple
+
+from ..data import Images
+from ..data.split import CALIBRATION_SHARE, calibration_part
+from ..model import Encoder, fit_confidence
+from ..model.calibration import LEAST_IMAGES
+
+log = logging.getLogger(__name__)
+
+
+class Kept(NamedTuple):
+    """The images to train on, those kept aside or None, and which they are in words."""
+
+    trained: Images
+    aside: Images | None
+    words: str
+
+
+def keep_aside(images: Images, calibrate: bool, batch_size: int) -> Kept:
+    """A tenth of every class, chosen by a hash of each image; nothing where that would be too few.
+
+    The same for every method, seed and process, so that what is compared was trained on the same images.
+    """
+    count = round(CALIBRATION_SHARE * len(images))
+    if not calibrate:
+        return Kept(images, None, "none: all images were trained on")
+    if count < LEAST_IMAGES:
+        reason = f"a tenth of {len(images)} images is {count}, and fewer than {LEAST_IMAGES} tell too little"
+    elif len(images) - count < batch_size:
+        reason = f"the {len(images) - count} images left would make no batch of {batch_size}"
+    else:
+        aside = calibration_part(images.identities(), images.labels)
+        log.info("%s: %d of %d images are kept aside for calibration", images.name, count, len(images))
+        return Kept(
+            images.part((~aside).nonzero().flatten()),
+            images.part(aside.nonzero().flatten(), "calibration"),
+            f"on {count} images that were not trained on",
+        )
+    log.info("the model will not tell how sure it is: %s", reason)
+    return Kept(images, None, f"none: {reason}")
+
+
+def calibrate(encoder: Encoder, kept: Kept, seed: int) -> None:
+    """Give an encoder its confidence, where there is something to fit, and say in its provenance whether it has one."""
+    words = kept.words
+    if kept.aside is not None:
+        confidence = fit_confidence(encoder, kept.trained, kept.aside, seed)
+        if confidence is None:
+            words = f"none: no reading to judge; {len(kept.aside)} images were not trained on, as for any method"
+        else:
+            encoder.add_confidence(confidence)
+    encoder.provenance["calibration"] = words

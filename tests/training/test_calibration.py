@@ -1,0 +1,155 @@
+"""The tenth that a run keeps aside: never trained on, the same for every method, and said in the model."""
+
+import json
+
+import pytest
+import torch
+import yaml
+
+import duet
+from duet.data import MemoryImages, open_images
+from duet.methods import Duet
+from duet.training import resume, train
+from duet.training.calibration import keep_aside
+
+SMALL = {"epochs": 1, "subset": None, "batch_size": 128, "encoder": "tiny", "action_pairs": 100}
+
+
+@pytest.fixture(scope="module")
+def digits():
+    """1,200 digits, enough for a tenth to calibrate."""
+    pixels, labels = open_images("digits", channels=1, subset=1200).tensors()
+    return MemoryImages("some digits", "train", pixels, labels, tuple("0123456789"))
+
+
+@pytest.fixture
+def seen(monkeypatch):
+    """Every image that was trained on."""
+    real, found = Duet.draw_views, set()
+
+    def draw_views(self, images, *arguments):
+        found.update(bytes(image.numpy()) for image in images)
+        return real(self, images, *arguments)
+
+    monkeypatch.setattr(Duet, "draw_views", draw_views)
+    return found
+
+
+def bytes_of(images):
+    return {bytes(image.numpy()) for image in images.tensors()[0]}
+
+
+def test_a_tenth_is_never_trained_on_and_calibrates(tmp_path, tiny, digits, seen):
+    kept = keep_aside(digits, True, 128)
+    assert (len(kept.trained), len(kept.aside)) == (1080, 120)
+    assert kept.aside.labels.bincount().tolist() == [12] * 10
+    run = train(tiny(**SMALL, warmup_epochs=0), tmp_path / "run", images=digits, quiet=True)
+    assert seen
+    assert seen <= bytes_of(kept.trained)
+    assert not seen & (bytes_of(kept.aside) - bytes_of(kept.trained))
+    encoder = duet.load(run)
+    assert encoder.confidence.axes == ("rot360",)
+    assert encoder.provenance["calibration"] == "on 120 images that were not trained on"
+    assert "| calibration | on 120 images that were not trained on |" in (run / "model" / "README.md").read_text()
+    assert torch.equal(encoder.backbone.mean.flatten(), kept.trained.statistics()[0])
+    z = encoder.features(kept.aside.tensors()[0])
+    assert float(encoder.recover(z).known.float().mean()) > 0.8
+    noise = encoder.recover(encoder.features(torch.rand(100, 1, 28, 28)))
+    assert float(noise.known.float().mean()) < 0.5
+    again = train(tiny(**SMALL, warmup_epochs=0), tmp_path / "again", images=digits, quiet=True)
+    files = [(folder / "model" / "model.safetensors").read_bytes() for folder in (run, again)]
+    assert files[0] == files[1]
+
+
+def test_a_test_image_is_neither_trained_on_nor_calibrated_with():
+    kept = keep_aside(open_images("digits", channels=1), True, 128)
+    test = bytes_of(open_images("digits", "test", channels=1))
+    assert not test & bytes_of(kept.aside)
+    assert not bytes_of(kept.aside) & bytes_of(kept.trained)
+    assert (len(kept.trained), len(kept.aside)) == (3600, 400)
+
+
+def test_the_tenth_does_not_depend_on_seed_method_or_storage(tmp_path):
+    """Processes and runs that are compared, and a run that goes on elsewhere, all leave out the same images."""
+    parts = [
+        keep_aside(open_images("digits", channels=1, subset=1500, seed=3, storage=storage, workers=0), True, 64)
+        for storage in ("memory", "stream")
+    ]
+    assert list(parts[0].aside.identities()) == list(parts[1].aside.identities())
+    assert bytes_of(parts[0].aside) == bytes_of(parts[1].aside)
+
+
+@pytest.mark.parametrize(
+    ("count", "calibrate", "batch", "words"),
+    [
+        (160, True, 32, "none: a tenth of 160 images is 16, and fewer than 100 tell too little"),
+        (1200, True, 1100, "none: the 1080 images left would make no batch of 1100"),
+        (1200, False, 32, "none: all images were trained on"),
+    ],
+)
+def test_where_none_is_kept_aside_it_says_why(digits, count, calibrate, batch, words, caplog):
+    images = digits.part(torch.arange(count))
+    with caplog.at_level("INFO"):
+        kept = keep_aside(images, calibrate, batch)
+    assert kept == (images, None, words)
+    assert ("will not tell how sure it is" in caplog.text) == calibrate
+
+
+def test_a_set_that_is_too_small_makes_a_model_that_says_so(tmp_path, tiny):
+    run = train(tiny(epochs=1), tmp_path / "run", quiet=True)
+    assert duet.load(run).confidence is None
+    assert "fewer than 100" in duet.load(run).provenance["calibration"]
+
+
+@pytest.mark.parametrize("changes", [{"method": "simclr"}, {"reference": "relative"}])
+def test_models_without_a_reading_have_none_and_train_on_the_same_images(tmp_path, tiny, digits, changes):
+    run = train(tiny(**SMALL, warmup_epochs=0, **changes), tmp_path / "run", images=digits, quiet=True)
+    encoder = duet.load(run)
+    assert encoder.confidence is None
+    assert encoder.provenance["calibration"].startswith("none: no reading to judge; 120 images")
+
+
+def test_without_calibration_all_images_are_trained_on(tmp_path, tiny, digits, seen):
+    experiment = tiny(**{**SMALL, "batch_size": 120, "calibrate": False}, warmup_epochs=0)
+    run = train(experiment, tmp_path / "run", images=digits, quiet=True)
+    assert seen == bytes_of(digits)
+    assert duet.load(run).confidence is None
+    assert json.loads((run / "model" / "config.json").read_text())["confidence"] is None
+
+
+def test_the_paper_trains_on_all_images():
+    for name in ("paper", "paper-full-stack"):
+        assert duet.Experiment.preset(name).calibrate is False
+    for name in ("demo", "cpu"):
+        assert duet.Experiment.preset(name).calibrate is True
+
+
+class Killed(BaseException):
+    pass
+
+
+def test_a_run_of_before_there_was_calibration_goes_on_with_all_its_images(tmp_path, tiny, digits, monkeypatch):
+    experiment = tiny(**{**SMALL, "epochs": 2, "calibrate": False})
+    whole = train(experiment, tmp_path / "whole", images=digits, quiet=True, checkpoint_every=3)
+    with monkeypatch.context() as patched:
+        patched.setattr(Duet, "after_step", lambda self, step: (_ for _ in ()).throw(Killed) if step == 5 else None)
+        with pytest.raises(Killed):
+            train(experiment, tmp_path / "cut", images=digits, quiet=True, checkpoint_every=3)
+    config = tmp_path / "cut" / "config.yaml"
+    config.write_text("".join(line for line in config.read_text().splitlines(True) if not line.startswith("calibrate")))
+    assert "calibrate" not in yaml.safe_load(config.read_text())
+    assert resume(tmp_path / "cut", images=digits, quiet=True, checkpoint_every=3)
+    files = [(folder / "model" / "model.safetensors").read_bytes() for folder in (whole, tmp_path / "cut")]
+    assert files[0] == files[1]
+
+
+def test_a_calibrated_run_cut_short_ends_with_the_same_files(tmp_path, tiny, digits, monkeypatch):
+    experiment = tiny(**{**SMALL, "epochs": 2})
+    whole = train(experiment, tmp_path / "whole", images=digits, quiet=True, checkpoint_every=3)
+    with monkeypatch.context() as patched:
+        patched.setattr(Duet, "after_step", lambda self, step: (_ for _ in ()).throw(Killed) if step == 5 else None)
+        with pytest.raises(Killed):
+            train(experiment, tmp_path / "cut", images=digits, quiet=True, checkpoint_every=3)
+    assert resume(tmp_path / "cut", images=digits, quiet=True, checkpoint_every=3)
+    for name in ("model/model.safetensors", "model/config.json"):
+        assert (tmp_path / "cut" / name).read_bytes() == (whole / name).read_bytes()
