@@ -51,7 +51,7 @@ class Sizes:
 
 
 SIZES = {
-    "quick": Sizes(train=1000, test=400, images=40, few=10, probe=600, decoder_steps=150),
+    "quick": Sizes(train=600, test=300, images=30, few=8, probe=400, decoder_steps=150),
     "demo": Sizes(),
     "paper": Sizes(images=1000, few=1000, sweep=100, probe=20_000),
 }

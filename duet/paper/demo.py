@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 from matplotlib.figure import Figure
+from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 
@@ -19,6 +20,7 @@ from ..error import DuetError
 from ..evaluation import EVALUATIONS, Result, evaluate
 from ..evaluation.rival import RIVALS
 from ..evaluation.spectrum import draw_purities
+from ..evaluation.verdict import judge, say
 from ..figure import new_figure
 from ..file import write_json
 from ..methods import find_method
@@ -52,6 +54,8 @@ def run_demo(out: Path, device: str = "auto", **changes: Any) -> dict[str, Any]:
     summary["seconds"] = round(time.monotonic() - start, 1)
     write_json(out / "summary.json", summary)
     console.print(comparison(results))
+    for verdict in filter(None, map(judge, results["duet"].values())):
+        console.print(say(verdict), highlight=False)
     console.print(
         f"{summary['seconds']:.0f} seconds. Pictures: {out / 'duet' / 'figures'}; numbers: {out / 'summary.json'}"
     )
@@ -80,26 +84,27 @@ def summarise(results: Mapping[str, Result]) -> dict[str, float]:
 
 
 def comparison(results: Mapping[str, Mapping[str, Result]]) -> Table:
-    """The methods side by side: a row for every number that an evaluation would show of any of them."""
-    table = Table(title="On held-out digits", caption="± half of the 95 % interval over images")
+    """The methods and their rivals side by side: a row for every number that an evaluation would show of any."""
+    table = Table(title="On held-out digits", caption="±: half of the 95 % interval over images", box=SIMPLE)
     table.add_column("measure")
     for name in results:
-        table.add_column(_title(name), justify="right")
+        table.add_column(name if name in RIVALS else _title(name), justify="right", no_wrap=True)
     for name, evaluation in EVALUATIONS.items():
         having = [found[name] for found in results.values() if name in found]
         labels = {key: text for result in having for key, text in evaluation.summary(result).items()}
         for key, text in labels.items():
-            table.add_row(text, *(_cell(found.get(name), key) for found in results.values()))
+            cells = [_cell(found.get(name), key, sure=who not in RIVALS) for who, found in results.items()]
+            table.add_row(text, *cells)
     return table
 
 
-def _cell(result: Result | None, key: str) -> str:
-    """A value with the half width of its interval, so that a table stays narrow."""
+def _cell(result: Result | None, key: str, sure: bool) -> str:
+    """A value, and half of its interval if it is wanted: both ends of all would make the table too wide."""
     if result is None or key not in result.scalars:
         return "-"
-    ends = result.intervals.get(key)
-    sure = "" if ends is None else f" ± {(ends[1] - ends[0]) / 2:.2g}"
-    return f"{result.scalars[key]:.3g}{sure}"
+    ends = result.intervals.get(key) if sure else None
+    half = "" if ends is None else f"±{(ends[1] - ends[0]) / 2:.1g}"
+    return f"{result.scalars[key]:.3g}{half}"
 
 
 def _title(name: str) -> str:

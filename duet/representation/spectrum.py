@@ -230,7 +230,7 @@ def _moments(z: Tensor, turns: Tensor, highest: int) -> _Moments:
             turned = (x * phase).sum(1)
             sum_k.addmm_(turned.T, turned.conj())
     pairs = images * views * (views - 1)
-    shared = [(sum_k - total) / pairs for sum_k in sums]
+    shared = [sum_k.sub_(total).div_(pairs) for sum_k in sums]
     return _Moments(mean, total / (images * views), shared)
 
 

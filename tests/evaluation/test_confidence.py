@@ -1,6 +1,5 @@
 """Does a model know when it is right? Numbers by hand, a model that knows, and models that cannot say."""
 
-
 import numpy as np
 import pytest
 import torch

@@ -1,6 +1,8 @@
 """The spectrum: laws of its action, purities against features whose harmonics are known, differences of two views."""
 
 import math
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -8,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from duet.representation import Spectrum
+from duet.representation.spectrum import CHUNK_BYTES
 
 PLANES = {1: 4, 2: 3, 3: 2}
 
@@ -212,3 +215,20 @@ def test_features_without_variance_in_some_directions():
 def test_what_has_no_spectrum_is_refused(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+def test_a_fit_takes_a_few_matrices_and_no_copy_of_the_features():
+    # A quarter of the features and of the views of D = 2,048 and 50,000 views, so a sixteenth of the 2 GB it may take.
+    code = """
+import resource, torch
+from duet.representation import Spectrum
+from duet.representation.spectrum import CHUNK_BYTES
+Spectrum.fit(torch.randn(40, 4, 64), torch.rand(40, 4))  # what is loaded on first use
+z, g = torch.randn(3125, 4, 512), torch.rand(3125, 4)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+Spectrum.fit(z, g)
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    # Chunks of the views are as large for few features as for many: they are counted apart.
+    assert int(done.stdout) < 2e9 / 16 + 3 * CHUNK_BYTES
