@@ -19,6 +19,9 @@ from ..representation import FittedAction, Spectrum
 Features = Callable[[Tensor], Tensor]
 UNTOUCHED = 0.25
 """Share of the pairs that start from the untouched image: sharper than any interpolated one, and what people act on."""
+ORDERS = {"circle": 2, "interval": 3}
+"""Of a model's own action. On held-out digits a third frequency takes its error from 0.064 to 0.061 of no action's, and
+makes it larger by two fifths."""
 
 
 def fit_action(
@@ -27,7 +30,8 @@ def fit_action(
     """Fit T_by with f(tau_b x) = T_(b - a) f(tau_a x) on random pairs of images (N,C,H,W) transformed by a and b."""
     parts = list(transformed_pairs(features, images, group, pairs, seed, batch))
     z_from, z_to, by = (torch.cat(column) for column in zip(*parts, strict=True))
-    action = FittedAction.fit(z_from, z_to, by, group.domain, elements=group.elements)
+    order = ORDERS[group.domain.name]
+    action = FittedAction.fit(z_from, z_to, by, group.domain, order, elements=group.elements)
     # Fitted in double precision; where the features live may have none.
     return action if widest(z_from) == torch.float64 else action.float().to(z_from.device)
 
