@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from ..domain import Circle
 from ..error import DuetError
 from ..groups import Group
 from ..model import fit_action, save_decoder
@@ -43,7 +44,7 @@ class Generation(Evaluation):
     words = {action.name: action.title for action in ACTIONS}
     captions = {
         "strips": "In each strip first the image truly transformed, then what a decoder makes of features that were "
-        "moved instead, from the untouched image, which is framed. Below, errors of many images from turned starts.",
+        "moved instead, from the image in the frame. Below, errors of many images from random starts.",
     }
 
     def measure(self, context: Context) -> Result:
@@ -124,7 +125,7 @@ def generation(
     Every image starts at a random element a. Errors are mean squared errors on [0,1]: `reconstruction_error` of
     d(f(tau_g x)) at random g, `no_action_error` of d(f(tau_a x)), and `action_error_NAME` of d(T f(tau_a x)) for every
     action: those given, or by default the paper's, where the features have columns for the group, and one fitted to
-    `train`. The strips show what starts from the untouched image. A trained `decoder` can be given; else one is trained
+    `train`. The strips start from one element (`strip_start`). A trained `decoder` can be given; else one is trained
     on `train`.
     """
     subject = as_subject(encoder)
@@ -143,7 +144,8 @@ def generation(
     start = chosen.sample(len(x), generator)
     turned = subject.features(chosen.apply(x, start))
     errors = action_errors(decoder.images, turned, start, x, chosen, g, actions)
-    strips = decoded_strips(decoder.images, subject.features(x[:shown]), x[:shown], chosen, g, actions)
+    first = strip_start(chosen, g)
+    strips = decoded_strips(decoder.images, subject.features, x[:shown], first, chosen, g, actions)
     scalars = {"reconstruction_error": float(reconstruction.mean()), "no_action_error": float(errors["none"].mean())}
     scalars |= {f"action_error_{name}": float(errors[name].mean()) for name in actions}
     arrays = {"g": g, "parameter": chosen.parameter(g), "truth": strips.pop("truth")}
@@ -153,6 +155,7 @@ def generation(
         **subject.description,
         **chosen.describe(),
         "decoder": decoder.to_dict(),
+        "start": first,
         "training": asdict(training),
         "train_images": len(train),
         "test_images": len(x),
@@ -195,19 +198,35 @@ def action_errors(
 
 
 def decoded_strips(
-    decode: Decode, z: Tensor, images: Tensor, group: Group, g: Tensor, actions: Mapping[str, Action]
+    decode: Decode,
+    features: Features,
+    images: Tensor,
+    start: float,
+    group: Group,
+    g: Tensor,
+    actions: Mapping[str, Action],
 ) -> dict[str, Tensor]:
-    """The "truth" tau_g x, and d(T_g f(x)) of every action, from untouched images (K,C,H,W) with features z (K,D).
-
-    Returns (K,S,C,H,W) each.
-    """
+    """The "truth" tau_g x, and d(T f(tau_start x)) of every action, of images (K,C,H,W): (K,S,C,H,W) each."""
     strips: dict[str, list[Tensor]] = {name: [] for name in ("truth", *actions)}
+    first = torch.full((len(images),), start)
+    z = features(group.apply(images, first))
+    first = first.to(z.device)
     for element in g.tolist():
-        goal = torch.full((len(images),), element, device=z.device)
+        goal = torch.full_like(first, element)
         strips["truth"].append(group.apply(images, goal))
         for name, action in actions.items():
-            strips[name].append(decode(action.carry(z, torch.full_like(goal, group.identity), goal)))
+            strips[name].append(decode(action.carry(z, first, goal)))
     return {name: torch.stack(values, 1) for name, values in strips.items()}
+
+
+def strip_start(group: Group, g: Tensor) -> float:
+    """The element of a sweep from which its images are moved: on a circle a twelfth beyond the untouched one.
+
+    Untouched images are sharper than any that were turned; neither encoder nor decoder has seen such.
+    """
+    if group.elements is not None or not isinstance(group.domain, Circle):
+        return group.identity
+    return float(g[group.domain.distance(g, torch.tensor(group.identity + 1 / 12)).argmin()])
 
 
 def squared_errors(decoded: Tensor, truth: Tensor) -> Tensor:

@@ -15,9 +15,10 @@ from duet.evaluation.generation import (
     generation,
     reconstruction_errors,
     squared_errors,
+    strip_start,
 )
 from duet.evaluation.grid import elements_through_identity
-from duet.groups import GROUPS, Scale
+from duet.groups import GROUPS, Scale, find_group
 from duet.model import Encoder, fit_action
 from duet.networks import build_backbone
 from duet.networks.decoder import Decoder
@@ -107,7 +108,7 @@ def test_errors_of_actions_worked_out_by_hand():
     errors = action_errors(decode, flipped, torch.full((2,), 0.75), images, FLIP, g, actions)
     torch.testing.assert_close(errors["none"], torch.tensor([0.5, 0.0]))
     torch.testing.assert_close(errors["mirror"], torch.tensor([0.0, 0.0]))
-    strips = decoded_strips(decode, flatten(images[:1]), images[:1], FLIP, g, actions)
+    strips = decoded_strips(decode, flatten, images[:1], 0.25, FLIP, g, actions)
     torch.testing.assert_close(strips["truth"], torch.tensor([[[[[0.0, 1.0]]], [[[1.0, 0.0]]]]]))
     torch.testing.assert_close(strips["mirror"], strips["truth"])
     torch.testing.assert_close(strips["black"], torch.zeros(1, 2, 1, 1, 2))
@@ -167,8 +168,15 @@ def test_an_action_gets_the_difference_from_where_an_image_starts():
     start, goal = torch.tensor([0.25, 0.75]), torch.tensor([0.75])
     action_errors(lambda z: z.view(-1, 1, 1, 2), flatten(images), start, images, FLIP, goal, {"a": Asking()})
     torch.testing.assert_close(asked[0], torch.tensor([0.5, 0.0]))
-    decoded_strips(lambda z: z.view(-1, 1, 1, 2), flatten(images), images, FLIP, goal, {"a": Asking()})
-    torch.testing.assert_close(asked[1], torch.tensor([0.5, 0.5]))  # the strips start from the untouched image
+    decoded_strips(lambda z: z.view(-1, 1, 1, 2), flatten, images, 0.25, FLIP, goal, {"a": Asking()})
+    torch.testing.assert_close(asked[1], torch.tensor([0.5, 0.5]))
+
+
+def test_strips_of_rotations_start_from_a_turned_image():
+    sweep = torch.arange(36) / 36
+    assert strip_start(ROTATION, sweep) == pytest.approx(0.5 + 1 / 12)
+    assert strip_start(FLIP, torch.tensor([0.25, 0.75])) == 0.25  # nothing is resampled
+    assert strip_start(find_group("brightness"), torch.linspace(0, 1, 37)) == 0.5
 
 
 def test_actions_that_are_given_are_used():

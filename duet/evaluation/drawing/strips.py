@@ -33,7 +33,7 @@ def draw_strips(result: Result) -> Figure:
     for axis, number in zip(axes, range(count), strict=False):
         rows = {"truth": truth[number], **{_label(a, result): result.arrays[f"decoded_{a}"][number] for a in actions}}
         _draw_strip(axis, rows, columns)
-        _frame_identity(axis, result, columns, truth.shape[3:], len(rows))
+        _frame_start(axis, result, columns, truth.shape[3:], len(rows))
     unit = result.provenance["unit"]
     labels = [in_unit(float(v), unit, digits=0, short=True) for v in result.arrays["parameter"][columns]]
     axes[0].set_xticks(_centres(truth.shape[4], cells), labels, fontsize=9)
@@ -76,9 +76,9 @@ def _draw_errors(axis: Axes, result: Result) -> None:
     axis.legend(fontsize=9, frameon=False, ncols=5, loc="lower center", bbox_to_anchor=(0.5, 1.0))
 
 
-def _frame_identity(axis: Axes, result: Result, columns: Array, size: tuple[int, ...], rows: int) -> None:
-    """An orange frame around the untouched image's column, if it is part of the sweep."""
-    for cell in np.flatnonzero(np.abs(result.arrays["g"][columns] - result.provenance["identity"]) < 1e-6):
+def _frame_start(axis: Axes, result: Result, columns: Array, size: tuple[int, ...], rows: int) -> None:
+    """An orange frame around the column from which the features are moved, if it is part of the sweep."""
+    for cell in np.flatnonzero(np.abs(result.arrays["g"][columns] - _start(result)) < 1e-6):
         corner = (cell * (size[1] + GAP) - 1.5, -1.5)
         axis.add_patch(
             Rectangle(
@@ -104,11 +104,16 @@ def _mosaic(rows: list[Array]) -> Array:
 
 
 def _columns(result: Result) -> Array:
-    """Every k-th element of the sweep, the untouched image among them if it is there, at most COLUMNS."""
+    """Every k-th element of the sweep, the start among them if it is there, at most COLUMNS."""
     g = result.arrays["g"]
     step = -(-len(g) // COLUMNS)
-    start = int(np.abs(g - result.provenance["identity"]).argmin()) % step
+    start = int(np.abs(g - _start(result)).argmin()) % step
     return np.arange(start, len(g), step)
+
+
+def _start(result: Result) -> float:
+    """Where the features come from."""
+    return float(result.provenance.get("start", result.provenance["identity"]))
 
 
 def _centres(side: int, count: int) -> Array:
@@ -123,4 +128,4 @@ def _label(action: str, result: Result) -> str:
 
 def _title(result: Result) -> str:
     what = result.provenance.get("title", result.provenance["group"])
-    return f"{what}: features of the untouched image (framed), moved and decoded"
+    return f"{what}: features of the framed image, moved and decoded"
