@@ -20,7 +20,7 @@ from .action import Action, per_sample
 from .target import Estimate
 
 CHUNK_BYTES = 64_000_000  # views are taken this many bytes at a time
-STEERABLE = 0.5  # purity above which a component takes part in the action
+STEERABLE = 0.3  # purity above which a component takes part in the action (docs/decisions.md)
 APART = 0.3  # what is left of a unit row, against the rows that are there, to be one of its own
 SUREST = 0.98  # a purity is not taken for higher: its error would be
 GRID = 360  # points of the curve that is searched for a difference
@@ -41,9 +41,8 @@ class Spectrum(nn.Module, Action):
     analysis: Tensor  # (M, D, 2): component m of a feature is analysis_m (z - mean)
     harmonic: Tensor  # (M,) int64, which harmonic each component belongs to
     held_out: Tensor  # (M,) purities
-    into: Tensor  # (R, D, 2), the rows of the action
-    out: Tensor  # (D, R, 2), its columns
-    frequency: Tensor  # (R,) int64, by which each row turns
+    steered: Tensor  # (S,) int64, the components that the action turns
+    out: Tensor  # (D, S, 2), what turning each of them adds to the features
     count: Tensor  # () int64, elements of a finite group; 0 for the circle
 
     def __init__(
@@ -52,14 +51,13 @@ class Spectrum(nn.Module, Action):
         analysis: Tensor,
         harmonic: Tensor,
         held_out: Tensor,
-        into: Tensor,
+        steered: Tensor,
         out: Tensor,
-        frequency: Tensor,
         count: Tensor,
     ) -> None:
         super().__init__()
         given = {"mean": mean, "analysis": analysis, "harmonic": harmonic, "held_out": held_out}
-        for key, value in (given | {"into": into, "out": out, "frequency": frequency, "count": count}).items():
+        for key, value in (given | {"steered": steered, "out": out, "count": count}).items():
             self.register_buffer(key, value)
         self._elements = int(count)  # a plain number, so that a graph can be made of it
 
@@ -95,41 +93,44 @@ class Spectrum(nn.Module, Action):
             parts.append((vectors, k, explained / size.clamp(min=torch.finfo(size.dtype).tiny)))
         harmonic = torch.cat([torch.full((len(purity),), k, device=device) for _, k, purity in parts])
         analysis = torch.cat([vectors.mH for vectors, _, _ in parts]) @ whiten
-        rows, frequency = _steering_rows(parts, count)
+        rows, steered, scale = _steering_rows(parts, count)
         inverse = rows.mH @ torch.linalg.inv(rows @ rows.mH) if len(rows) else rows.mH
+        # A plane's conjugate row adds the conjugate; what is invariant adds nothing.
+        turning = scale > 0
+        out = (colour @ inverse)[:, turning] * scale[turning]
         return cls(
             found.mean,
             torch.view_as_real(analysis.contiguous()),
             harmonic,
             torch.cat([purity for _, _, purity in parts]),
-            torch.view_as_real((rows @ whiten).contiguous()),
-            torch.view_as_real((colour @ inverse).contiguous()),
-            frequency,
+            steered[turning],
+            torch.view_as_real(out.contiguous()),
             torch.tensor(count, device=device),
         )
 
     @classmethod
     def from_state_dict(cls, state: dict[str, Tensor], features: int | None = None) -> Spectrum:
         """The spectrum whose `state_dict` this is; refuses tensors that do not fit together, or not `features`."""
-        names = ("mean", "analysis", "harmonic", "held_out", "into", "out", "frequency", "count")
-        mean, analysis, harmonic, held_out, into, out, frequency, count = (state[name] for name in names)
-        dim, components, rows = mean.numel(), harmonic.numel(), frequency.numel()
+        names = ("mean", "analysis", "harmonic", "held_out", "steered", "out", "count")
+        mean, analysis, harmonic, held_out, steered, out, count = (state[name] for name in names)
+        dim, components, turning = mean.numel(), harmonic.numel(), steered.numel()
         shapes = (
             (mean, (dim,)),
             (analysis, (components, dim, 2)),
             (harmonic, (components,)),
             (held_out, (components,)),
-            (into, (rows, dim, 2)),
-            (out, (dim, rows, 2)),
-            (frequency, (rows,)),
+            (steered, (turning,)),
+            (out, (dim, turning, 2)),
             (count, ()),
         )
-        floating = all(part.is_floating_point() for part in (mean, analysis, held_out, into, out))
-        if any(part.shape != shape for part, shape in shapes) or not floating:
+        fits = all(part.shape == shape for part, shape in shapes)
+        fits = fits and all(part.is_floating_point() for part in (mean, analysis, held_out, out))
+        fits = fits and all(part.dtype == torch.int64 for part in (harmonic, steered, count))
+        if not fits or not bool(((steered >= 0) & (steered < components)).all()):
             raise DuetError("the tensors of a spectrum do not fit together")
         if features not in (None, dim):
             raise DuetError(f"a spectrum of {dim} features in a layout of {features}")
-        return cls(mean, analysis, harmonic, held_out, into, out, frequency, count)
+        return cls(mean, analysis, harmonic, held_out, steered, out, count)
 
     @property
     def purity(self) -> dict[int, Tensor]:
@@ -160,8 +161,9 @@ class Spectrum(nn.Module, Action):
             x = z.to(self.mean.dtype) - self.mean
             amount = self._steps(per_sample(by, x))
             # Real arithmetic: graphs for other runtimes have no complex numbers.
-            real, imaginary = x @ self.into[..., 0].T, x @ self.into[..., 1].T
-            angle = 2 * math.pi * amount.unsqueeze(-1) * self.frequency.to(amount.dtype)
+            into = self.analysis[self.steered]
+            real, imaginary = x @ into[..., 0].T, x @ into[..., 1].T
+            angle = 2 * math.pi * amount.unsqueeze(-1) * self.harmonic[self.steered].to(amount.dtype)
             cosine, sine = angle.cos() - 1, angle.sin()
             turned, risen = real * cosine - imaginary * sine, real * sine + imaginary * cosine
             moved = turned @ self.out[..., 0].T - risen @ self.out[..., 1].T
@@ -257,22 +259,26 @@ def _components(shared: Tensor, real: bool) -> Tensor:
     return purest
 
 
-def _steering_rows(parts: list[tuple[Tensor, int, Tensor]], count: int) -> tuple[Tensor, Tensor]:
-    """Rows u^H, and their conjugates for planes, of all steerable components that lie apart: (R, D), (R,)."""
-    candidates = [
-        (float(purity[m]), vectors[:, m], k)
-        for vectors, k, purity in parts
-        for m in range(len(purity))
-        if purity[m] > STEERABLE
-    ]
+def _steering_rows(parts: list[tuple[Tensor, int, Tensor]], count: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Rows u^H, and their conjugates for planes, of all steerable components that lie apart: (R, D).
+
+    With the component of each, (R,), and how often its part counts when it turns, (R,): twice for the first row of a
+    plane, whose conjugate is left out, once for a real character, and not at all for what is invariant.
+    """
+    first, candidates = 0, []
+    for vectors, k, purity in parts:
+        candidates += [(float(p), vectors[:, m], k, first + m) for m, p in enumerate(purity) if p > STEERABLE]
+        first += len(purity)
     dim, device = parts[0][0].shape[0], parts[0][0].device
     basis = torch.zeros(0, dim, dtype=torch.complex128, device=device)  # orthonormal, spans the accepted rows
     rows: list[Tensor] = []
-    frequency: list[int] = []
-    for _, vector, k in sorted(candidates, key=lambda one: -one[0]):
-        own = [(vector.conj(), k)] if _is_real(k, count) else [(vector.conj(), k), (vector, -k)]
+    components: list[int] = []
+    scale: list[float] = []
+    for _, vector, k, place in sorted(candidates, key=lambda one: -one[0]):
+        real = _is_real(k, count)
+        own = [vector.conj()] if real else [vector.conj(), vector]
         grown = basis
-        for row, _ in own:
+        for row in own:
             left = row - (row @ grown.mH) @ grown
             left = left - (left @ grown.mH) @ grown  # twice is enough
             size = torch.linalg.vector_norm(left)
@@ -281,10 +287,11 @@ def _steering_rows(parts: list[tuple[Tensor, int, Tensor]], count: int) -> tuple
             grown = torch.cat([grown, (left / size).unsqueeze(0)])
         else:
             basis = grown
-            rows += [row for row, _ in own]
-            frequency += [turns for _, turns in own]
+            rows += own
+            components += [place] * len(own)
+            scale += [float(k > 0)] if real else [2.0, 0.0]
     stacked = torch.stack(rows) if rows else basis
-    return stacked, torch.tensor(frequency, dtype=torch.int64, device=device)
+    return stacked, torch.tensor(components, dtype=torch.int64, device=device), torch.tensor(scale, device=device)
 
 
 def _best_turn(sums: Tensor, harmonic: Tensor, count: int) -> tuple[Tensor, Tensor]:

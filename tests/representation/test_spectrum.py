@@ -179,8 +179,10 @@ def test_it_comes_back_from_its_tensors(spectrum):
     again = Spectrum.from_state_dict(fitted.state_dict(), z.shape[-1])
     assert torch.equal(again.act(z[:9, 0], 0.37), fitted.act(z[:9, 0], 0.37))
     assert again.purity.keys() == fitted.purity.keys()
-    with pytest.raises(ValueError, match="do not fit together"):
-        Spectrum.from_state_dict({**fitted.state_dict(), "frequency": torch.zeros(1)})
+    beyond = torch.full_like(fitted.steered, len(fitted.harmonic))
+    for wrong in ({"out": torch.zeros(1)}, {"steered": beyond}, {"steered": fitted.steered.float()}):
+        with pytest.raises(ValueError, match="do not fit together"):
+            Spectrum.from_state_dict({**fitted.state_dict(), **wrong})
     with pytest.raises(ValueError, match="in a layout of 7"):
         Spectrum.from_state_dict(fitted.state_dict(), 7)
 
