@@ -10,6 +10,7 @@ import torch
 import duet
 from duet.data import open_images
 from duet.evaluation import evaluate, flatten
+from duet.evaluation.verdict import Level, judge
 from duet.model import load_decoder
 from duet.model.hub import MODELS, shipped_models
 
@@ -22,6 +23,16 @@ ROWS = {
     "equivariance error, the paper's action (1: no action)": ("equivariance/error_prescribed", 0.02),
     "equivariance error, fitted action": ("equivariance/error_fitted", 0.005),
     "Hit@1 of 50 rotations, fitted action (chance 0.02)": ("retrieval/hit1_fitted", 0.02),
+    "equivariance error, spectral action": ("equivariance/error_spectral", 0.005),
+    "Hit@1 of 50 rotations, spectral action": ("retrieval/hit1_spectral", 0.02),
+    "angle between two views of one image, median error": ("spectrum/median_difference_error_degrees", 0.2),
+    "sure of its reading": ("confidence/sure", 0.01),
+    "of these wrong by more than 45 degrees": ("confidence/wrong_if_sure", 0.005),
+}
+RIVALS = {
+    "logistic regression on the features, accuracy": ("classification", "logistic"),
+    "angle between two views of one image, median error": ("spectrum", "median_difference_error_degrees"),
+    "Hit@1 of 50 rotations, fitted action (chance 0.02)": ("retrieval", "hit1_fitted"),
 }
 
 
@@ -36,23 +47,34 @@ def test_it_is_small_and_listed():
     assert {path.suffix for path in files} == {".json", ".safetensors", ".md"}
 
 
-def test_its_figures_are_those_on_the_card():
-    encoder = duet.load("digits-rot360")
-    found = flatten(evaluate(encoder, ["classification", "recovery", "equivariance", "retrieval"], progress=False))
+@pytest.fixture(scope="module")
+def measured():
+    names = ["classification", "recovery", "confidence", "equivariance", "spectrum", "retrieval"]
+    return evaluate(duet.load("digits-rot360"), names, progress=False)
+
+
+def test_its_figures_and_those_of_its_rivals_are_on_the_card(measured):
+    numbers = flatten(measured)
     for row, (key, tolerance) in ROWS.items():
-        assert found[key] == pytest.approx(on_the_card(row), abs=tolerance), row
+        assert numbers[key] == pytest.approx(on_the_card(row), abs=tolerance), row
+    for row, (name, key) in RIVALS.items():
+        told = re.search(rf"\| {re.escape(row)} \| [^|]*\| ([\d.]+) \| ([\d.]+)", CARD)
+        rivals = [measured[name].rivals[rival].scalars[key] for rival in ("pixels", "untrained")]
+        assert rivals == pytest.approx([float(told.group(1)), float(told.group(2))], abs=0.01), row
+
+
+def test_where_it_is_better_than_its_rivals_and_where_not(measured):
+    assert judge(measured["recovery"]).level is Level.LEARNED
+    assert judge(measured["spectrum"]).level is Level.PARTLY  # pixels can be registered
 
 
 @pytest.fixture(scope="module")
 def calibrated():
-    encoder = duet.load("digits-rot360")
-    if encoder.confidence is None:
-        pytest.skip("the shipped model was trained before there was calibration")
-    return encoder
+    return duet.load("digits-rot360")
 
 
-def test_it_knows_when_it_is_right(calibrated):
-    found = evaluate(calibrated, ["confidence"], progress=False)["confidence"].scalars
+def test_it_knows_when_it_is_right(measured):
+    found = measured["confidence"].scalars
     assert found["sure"] >= 0.75
     assert found["wrong_if_sure"] <= 0.02
     assert found["expected_calibration_error"] <= 0.05
