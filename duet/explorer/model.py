@@ -102,7 +102,9 @@ def _trust(reading: Reading) -> str:
         return "This is another kind of image than the model knows."
     if reading.probability is None:
         return "The features do not single out one value." if bool(reading.unknown[0]) else ""
-    share = f"{100 * float(reading.probability[0]):.0f}\N{NO-BREAK SPACE}%"
+    probability = float(reading.probability[0])
+    share = "over 99" if probability >= 0.995 else f"{100 * probability:.0f}"
+    share += "\N{NO-BREAK SPACE}%"
     return f"{'Not sure enough to tell: r' if bool(reading.unknown[0]) else 'R'}ight with a probability of {share}."
 
 
