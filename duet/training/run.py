@@ -43,6 +43,7 @@ from .experiment import (
 )
 from .keeper import Keeper, SafeCheckpoints
 from .module import Pretraining
+from .network import build_network, describe_trunk, input_statistics, views_of_run
 from .process import choose_folder, free_folder
 from .recipe import read_yaml
 
@@ -88,9 +89,10 @@ def train(
         log.warning("%s has no %s: that has no effect", experiment.method, " and no ".join(unused))
     stack = stack or build_stack(experiment)
     _check_effect(images, stack.tracked, experiment.seed)
+    cached = views_of_run(experiment, method, images, stack, device)
     if experiment.normalize:
-        method.backbone.normalise_by(*images.statistics())
-    module = Pretraining(method, stack, experiment, images)
+        method.backbone.normalise_by(*input_statistics(method.backbone, cached or images, experiment.seed))
+    module = Pretraining(method, cached or stack, experiment, cached or images)
     if experiment.precision == "64":
         module.double()  # before a checkpoint is loaded into it: float32 would round the weights
     if experiment.compile:
@@ -98,7 +100,7 @@ def train(
     fresh = not run.exists()
     keeper = Keeper(run, checkpoint_every, begin=partial(_begin, run, experiment, images))
     trainer = _trainer(experiment, run, keeper, device, track, quiet)
-    images.batches_per_epoch(experiment.batch_size // trainer.world_size, trainer.world_size)
+    module.images.batches_per_epoch(experiment.batch_size // trainer.world_size, trainer.world_size)
     try:
         trainer.fit(module, ckpt_path=keeper.checkpoint if keeper.checkpoint.exists() else None)
     except Exception as error:
@@ -186,12 +188,7 @@ def _method(
         return build_method(experiment, backbone, size)
     if not callable(method):
         raise DuetError("a method of your own is a Method, or a function from a backbone to one")
-    from ..networks import build_backbone
-
-    made = method(
-        backbone
-        or build_backbone(experiment.encoder, channels=experiment.channels, dim=experiment.dim, image_size=size)
-    )
+    made = method(backbone or build_network(experiment, size))
     if not isinstance(made, Method):
         raise DuetError(f"`method` must make a Method of the backbone, not a {type(made).__name__}")
     return made
@@ -343,6 +340,7 @@ def provenance_of(experiment: Experiment, method: Method) -> dict[str, Any]:
         "method": method.title,
         **({} if weight is None else {"weight of the group loss": f"{weight:g}"}),
         **options,
+        **describe_trunk(method.backbone, experiment.cached_views),
         "views": f"{experiment.stack}, crops of area {experiment.area[0]:g} to {experiment.area[1]:g}",
         "epochs": experiment.epochs,
         **({"extended after epochs": ", ".join(map(str, experiment.extended))} if experiment.extended else {}),
