@@ -28,6 +28,7 @@ from ..networks import Backbone
 from ..networks.backbone import HANDED_IN
 from ..pixels import as_float
 from ..plugin import home_of
+from ..progress import with_bar
 from .bar import Bar
 from .calibration import Kept, calibrate, keep_aside
 from .experiment import (
@@ -314,12 +315,13 @@ def _finish(
         provenance=provenance_of(experiment, method),
     ).to(device)
     if experiment.action_pairs:
-        pixels = images.sample(experiment.action_pairs, experiment.seed).to(encoder.device)
+        pairs, seed = experiment.action_pairs, experiment.seed
+        pixels = images.sample(pairs, seed).to(encoder.device)
         for group in encoder.groups.values():
-            action = fit_action(encoder.features, pixels, group, experiment.action_pairs, experiment.seed)
+            action = fit_action(encoder.features, pixels, group, pairs, seed, track=with_bar)
             encoder.add_action(group.name, action.float())  # fitted in double, kept as the features are
             if has_spectrum(group):
-                views = orbit_views(encoder.features, pixels[: experiment.action_pairs // 4], group, 4, experiment.seed)
+                views = orbit_views(encoder.features, pixels[: pairs // 4], group, 4, seed, track=with_bar)
                 encoder.add_action(group.name, spectrum_of(views, group).float())
     calibrate(encoder, kept, experiment.seed)
     return encoder
