@@ -12,13 +12,15 @@ from PIL import Image
 import duet
 from duet.data import MemoryImages, open_images
 from duet.error import DuetError
+from duet.evaluation import Sizes
 from duet.evaluation.rival import untrained
 from duet.groups import Stack, rot360
-from duet.methods import Method
+from duet.methods import Method, Views
 from duet.networks import build_trunk
 from duet.networks.trunk import Trunk
 from duet.training import cache, resume, train
 from duet.training.cache import CachedViews, cache_views
+from duet.training.experiment import build_method
 from duet.training.step import step_seed
 
 from .test_run import FILES, Killed, contents
@@ -176,22 +178,18 @@ def test_every_kind_of_run_trains_on_cached_views(tmp_path, tiny, changes):
     assert torch.equal(encoder.backbone.trunk(pixels), build_trunk(SMALL, ["5"], 4, (28, 28))(pixels))
 
 
-def test_training_on_maps_is_training_through_the_trunk(tmp_path, tiny, monkeypatch):
-    """A step on cached maps and one on the images of the same views: the same loss, but for the rounding to float16."""
-    seen = {}
-    real = CachedViews.pick
-
-    def pick(self, rows, count, generator):
-        views = real(self, rows, count, generator)
-        seen.setdefault("maps", views.images.clone())
-        return views
-
-    monkeypatch.setattr(CachedViews, "pick", pick)
-    run = train(tiny(**ON_TRUNK, epochs=1, dropout=0.0), tmp_path / "run", quiet=True)
-    backbone = duet.load(run).backbone
-    with torch.no_grad():
-        assert torch.allclose(backbone(seen["maps"]), backbone.represent(seen["maps"]))
-    assert seen["maps"].shape == (64, 12, 4, 4)
+@pytest.mark.parametrize("method", ["duet", "simclr"])
+def test_a_loss_on_maps_is_the_loss_through_the_trunk(tiny, method):
+    """The same views as images and as cached maps: the same terms, but for the rounding to float16."""
+    torch.manual_seed(0)
+    made = build_method(tiny(**ON_TRUNK, method=method, dropout=0.0), image_size=(28, 28))
+    pixels = open_images("digits", channels=3, subset=32).tensors()[0]
+    drawn = made.draw_views(pixels, Stack.rrc_plus("rot360"), torch.Generator().manual_seed(0))
+    maps = made.backbone.trunk(drawn.images).half().float()
+    through, on_maps = made.losses(drawn), made.losses(Views(maps, drawn.g))
+    assert set(through) == set(on_maps) == ({"content", "group"} if method == "duet" else {"content"})
+    for name, term in through.items():
+        assert float(on_maps[name].detach()) == pytest.approx(float(term.detach()), rel=2e-3)
 
 
 @pytest.mark.parametrize(("every", "at"), [(1, 7), (4, 6), (None, 3)])
@@ -268,6 +266,14 @@ def test_the_untrained_rival_is_a_fresh_neck_on_the_same_trunk(tmp_path, tiny):
     with torch.no_grad():
         assert torch.allclose(rival.features(pixels), again(maps), atol=1e-6)
     assert not torch.allclose(rival.features(pixels), encoder.features(pixels))
+
+
+def test_a_run_on_a_trunk_is_evaluated_beside_its_rivals(tmp_path, tiny):
+    run = train(tiny(**ON_TRUNK, epochs=1, action_pairs=0), tmp_path / "run", quiet=True)
+    sizes = Sizes(train=40, test=20, images=6, few=4, probe=40)
+    result = duet.evaluate(run, ["recovery"], sizes=sizes, progress=False)["recovery"]
+    assert set(result.rivals) == {"pixels", "untrained"}
+    assert 0 <= result.scalars["median_error_degrees"] <= 180
 
 
 @pytest.mark.parametrize(
