@@ -26,17 +26,20 @@ Run = Callable[[Tensor], Tensor]
 _RUNS: WeakKeyDictionary[Trunk, dict[tuple[int, ...], Run | None]] = WeakKeyDictionary()
 
 
-def accelerated(trunk: Trunk, images: Tensor) -> Run | None:
-    """What computes `trunk.maps` of such images faster: made once a size; None where torch has to do it itself."""
+def accelerated(trunk: Trunk, images: Tensor, make: bool = True) -> Run | None:
+    """What computes `trunk.maps` of such images faster, made once a size; None where torch has to do it itself.
+
+    With make=False only what was made before.
+    """
     if images.device.type != "cpu" or images.dtype != torch.float32 or trunk.mean.dtype != torch.float32:
         return None
     if any(find_spec(name) is None for name in ("onnx", "onnxscript", "onnxruntime")):
         return None
     made = _RUNS.setdefault(trunk, {})
     size = tuple(images.shape[1:])
-    if size not in made:
+    if size not in made and make:
         made[size] = _made(trunk, size)
-    return made[size]
+    return made.get(size)
 
 
 def _made(trunk: Trunk, size: tuple[int, ...]) -> Run | None:

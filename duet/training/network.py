@@ -50,7 +50,11 @@ def views_of_run(
 ) -> CachedViews | None:
     """The trunk's maps of some views of every image; None where there is no trunk, or it sees new views every step."""
     trunk = method.backbone.trunk
-    if trunk is None or not trunk.frozen or not experiment.cached_views:
+    if trunk is None:
+        return None
+    if find_device(device).type == "cpu":
+        trunk.warm((images.shape[1], images.shape[2]))  # a run that goes on must not take another way
+    if not trunk.frozen or not experiment.cached_views:
         return None
     if type(method).draw_views is not Method.draw_views:
         raise DuetError(f"{method.name} draws views of its own, which cannot be cached: give --cached-views 0")

@@ -393,6 +393,7 @@ def test_a_run_is_extended_by_the_command(capsys, tmp_path, monkeypatch):
 def test_encoders_and_objectives_are_listed(capsys):
     assert "tiny" in run(capsys, "list", "encoders")[1]
     assert "nt_xent" in run(capsys, "list", "objectives")[1]
+    assert "duet-ssl[photos]" in run(capsys, "list", "trunks")[1]
 
 
 def test_a_trunk_brings_its_recipe_unless_another_is_named(capsys, tmp_path):

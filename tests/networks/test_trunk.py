@@ -155,9 +155,16 @@ def test_many_images_go_through_onnx_runtime_with_the_same_result():
         expected = made.maps(many)
     found = made(many)
     assert list(runtime._RUNS[made]) == [(3, *SIZE)]
+    assert torch.equal(made(many[:5]), found[:5])  # and so do few from now on
     assert runtime._RUNS[made][(3, *SIZE)] is not None
     assert not torch.equal(found, expected)  # it was computed elsewhere
     assert torch.allclose(found, expected, atol=1e-4 * float(expected.abs().max()))
+
+
+def test_few_images_wait_for_no_export(monkeypatch):
+    made = build_trunk(SMALL, ["5"], 4, SIZE)
+    monkeypatch.setattr(runtime, "_made", lambda *_: pytest.fail("this takes seconds"))
+    made(images(trunk.MANY - 1))
 
 
 def test_what_differs_or_cannot_be_exported_runs_in_torch(monkeypatch, caplog):

@@ -16,7 +16,7 @@ from duet.evaluation import Sizes
 from duet.evaluation.rival import untrained
 from duet.groups import Stack, rot360
 from duet.methods import Method, Views
-from duet.networks import build_trunk
+from duet.networks import build_trunk, runtime
 from duet.networks.trunk import Trunk
 from duet.training import cache, resume, train
 from duet.training.cache import CachedViews, cache_views
@@ -25,6 +25,7 @@ from duet.training.step import step_seed
 
 from .test_run import FILES, Killed, contents
 
+MADE = runtime._made
 SMALL = "tests.small_trunk:build"
 ON_TRUNK = {
     **{"encoder": "small", "trunk": SMALL, "trunk_layers": ["5"], "grid": 4, "neck_width": 16, "dim": 32},
@@ -34,8 +35,9 @@ ON_TRUNK = {
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch):
-    """Where views are cached; one thread, so that runs repeat."""
+    """Where views are cached; one thread, so that runs repeat; torch alone, since an export takes seconds."""
     monkeypatch.setenv("DUET_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(runtime, "_made", lambda *_: None)
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield tmp_path / "cache"
@@ -192,8 +194,10 @@ def test_a_loss_on_maps_is_the_loss_through_the_trunk(tiny, method):
         assert float(on_maps[name].detach()) == pytest.approx(float(term.detach()), rel=2e-3)
 
 
-@pytest.mark.parametrize(("every", "at"), [(1, 7), (4, 6), (None, 3)])
-def test_a_run_cut_short_ends_with_the_same_files(tmp_path, tiny, monkeypatch, every, at):
+@pytest.mark.parametrize(("every", "at", "fast"), [(1, 7, False), (4, 6, True), (None, 3, False)])
+def test_a_run_cut_short_ends_with_the_same_files(tmp_path, tiny, monkeypatch, every, at, fast):
+    if fast:
+        monkeypatch.setattr(runtime, "_made", MADE)
     experiment = tiny(**ON_TRUNK)
     whole = train(experiment, tmp_path / "whole", quiet=True, checkpoint_every=every)
     real, count = CachedViews.pick, [0]
