@@ -36,7 +36,6 @@ class Graph(nn.Module):
     def __init__(self, encoder: Encoder) -> None:
         super().__init__()
         self.encoder = encoder
-        self.trunk = encoder.backbone.trunk  # its weights are not the model's own, but the graph's
         self.layout = tabulated(encoder.layout)
         self.spectral = spectral_action(encoder)
 
