@@ -39,6 +39,11 @@ def track(parts: Iterable[tuple[int, T]], total: int | None, label: str, console
         progress.stop()
 
 
+def with_bar(parts: Iterable[T], total: int, label: str) -> Iterable[T]:
+    """The parts of a loop, with a bar once it takes long."""
+    return track(((1, part) for part in parts), total, label)
+
+
 def without_bar(parts: Iterable[T], total: int, label: str) -> Iterable[T]:
     """The parts of a loop, with nothing shown."""
     return parts

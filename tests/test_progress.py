@@ -28,3 +28,8 @@ def test_long_work_shows_how_far_it_is(monkeypatch):
 
 def test_a_log_file_gets_no_bar(monkeypatch):
     assert run(monkeypatch, -1.0, terminal=False) == ""
+
+
+def test_the_parts_of_a_loop_come_through_a_bar_and_without_one():
+    for pass_through in (progress.with_bar, progress.without_bar):
+        assert list(pass_through(["a", "b"], 2, "fitting")) == ["a", "b"]

@@ -12,7 +12,7 @@ class List(Command):
     """What there is, each thing in its own words."""
 
     name = "list"
-    summary = "what there is: groups, models, data, presets, methods, evaluations, encoders, objectives"
+    summary = "what there is: groups, models, data, presets, methods, evaluations, encoders, trunks, objectives"
     description = """List what can be named on the command line; with --plugin also what your module registers.
 
   duet list groups
@@ -95,6 +95,12 @@ def _encoders() -> dict[str, str]:
     return {**dict.fromkeys(BACKBONES, ""), "timm:NAME": "a model of timm's", "module:build": "a function of yours"}
 
 
+def _trunks() -> dict[str, str]:
+    from ..networks.trunk import TRUNKS
+
+    return TRUNKS
+
+
 def _objectives() -> dict[str, str]:
     from ..objectives import OBJECTIVES
 
@@ -109,5 +115,6 @@ KINDS: dict[str, Callable[[], dict[str, str]]] = {
     "methods": _methods,
     "evaluations": _evaluations,
     "encoders": _encoders,
+    "trunks": _trunks,
     "objectives": _objectives,
 }

@@ -21,6 +21,10 @@ SECTIONS = {
     ),
     "views": ("stack", "area", "corners"),
     "network": ("encoder", "dim", "projector"),
+    "pretrained network": (
+        *("trunk", "trunk_layers", "grid", "neck", "neck_width", "dropout"),
+        *("cached_views", "unfreeze"),
+    ),
     "training": (
         *("epochs", "batch_size", "accumulate", "optimizer", "lr", "betas", "weight_decay", "warmup_epochs"),
         *("seed", "action_pairs"),
@@ -42,6 +46,7 @@ class Train(Command):
 
   duet train --preset cpu --data cifar10 --group rot360 --method duet --weight 100
   duet train --preset cpu --data photos/ --image-size 32 --group rot360 hue --layout concatenated
+  duet train --trunk lite0 --data photos/ --group rot360       # on a frozen ImageNet network; the preset is photos
   duet train --plugin mypkg.module --method mine --option speed=2 --encoder mypkg.module:build
   duet train --resume runs/duet-rot360-cifar10
   duet train --resume runs/duet-rot360-cifar10 --epochs 80     # past the old end, with a new schedule
@@ -51,7 +56,7 @@ take module:Name, a thing of your own, and so does --contrast. `duet list` says 
 
     def add_arguments(self, parser: argparse.ArgumentParser, chosen: bool) -> None:
         """Every field of an Experiment is a flag."""
-        parser.add_argument("--preset", metavar="NAME", help="a shipped recipe: demo, cpu, paper, paper-full-stack")
+        parser.add_argument("--preset", metavar="NAME", help="a shipped recipe; duet list presets")
         parser.add_argument(
             "--config", type=Path, metavar="FILE", help="YAML with the keys below, such as a run's config.yaml"
         )
@@ -89,7 +94,8 @@ take module:Name, a thing of your own, and so does --contrast. `duet list` says 
         typed = adopt({**given, **({"plugins": args.plugin} if args.plugin else {})})
         filed = read_yaml(args.config) if args.config else {}
         check_file(filed, str(args.config))  # before it could ask for anything
-        recipe = preset(args.preset) if args.preset else {}
+        chosen = args.preset or ("photos" if "trunk" in typed and not args.config else None)
+        recipe = preset(chosen) if chosen else {}
         experiment = from_dict(merge(recipe, filed, typed))
         if args.print_config:
             print(experiment.to_yaml(), end="")
@@ -98,7 +104,7 @@ take module:Name, a thing of your own, and so does --contrast. `duet list` says 
         from ..training.run import train
 
         same = {key: value for key, value in typed.items() if key in ("method", "group", "data")}
-        usual = merge(recipe, filed, same) if args.preset else {}
+        usual = merge(recipe, filed, same) if chosen else {}
         base = {**experiment.to_dict(), **{key: usual.get(key, getattr(Experiment, key)) for key in NAMED}}
         run = _folder(args.out, experiment, experiment.name_beside(from_dict(base)))
         try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -16,6 +15,7 @@ from torch.nn import functional as F
 from ..error import DuetError, did_you_mean
 from ..groups import Group
 from ..model import OrbitViews
+from ..networks.trunk import as_map
 from ..representation import Flat
 from .context import Context, Labelled, Orbit
 from .ready import ReadyContext
@@ -133,18 +133,6 @@ def split_by_size(widths: Sequence[int], most: int) -> list[list[int]]:
             parts.append([])
         parts[-1].append(place)
     return parts
-
-
-def as_map(output: Tensor) -> Tensor:
-    """Channels over places: (B,C,H,W) as it is, tokens (B,T,C) with or without a class token as (B,C,H,W)."""
-    if output.ndim == 4:
-        return output
-    count = output.shape[1]
-    for extra in (0, 1):
-        side = math.isqrt(count - extra)
-        if side * side == count - extra and side > 0:
-            return output[:, extra:].transpose(1, 2).reshape(len(output), -1, side, side)
-    return output.transpose(1, 2).unsqueeze(2)
 
 
 def _part_contexts(

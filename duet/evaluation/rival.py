@@ -11,8 +11,8 @@ from torch.nn import functional as F
 
 from ..groups import Group
 from ..model import Encoder
-from ..model.encoder import fingerprint
 from ..networks import build_backbone
+from ..networks.digest import fingerprint
 from ..pixels import as_float
 from ..representation import Flat
 from .subject import Outsider, Subject

@@ -11,7 +11,7 @@ from ..data import MemoryImages
 from ..data.features import FeatureTable, read_features
 from ..groups import Group
 from ..model import OrbitViews
-from ..model.encoder import fingerprint
+from ..networks.digest import fingerprint
 from ..representation import Flat
 from ..representation.views import ViewsByImage, gather_views
 from .context import Labelled, Orbit, Sizes

@@ -12,10 +12,10 @@ from torch import Tensor, nn
 from ..error import DuetError
 from ..groups import Group, find_group
 from ..model import Encoder
-from ..model.encoder import fingerprint
 from ..model.fitting import Features
 from ..networks import OnlineHead
 from ..networks.backbone import build_module
+from ..networks.digest import fingerprint
 from ..pixels import as_float
 from ..representation import Axis, Flat, Layout
 from .evaluation import Inapplicable

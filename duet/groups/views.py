@@ -120,6 +120,25 @@ class Stack:
         return cls([crop, *(Stage(g, g.probability, tracked=True) for g in groups if g is not own)], size)
 
     @classmethod
+    def mild(
+        cls,
+        name: str | Group | Sequence[str | Group],
+        area: tuple[float, float] = (0.6, 1.0),
+        size: int | tuple[int, int] | None = None,
+    ) -> Stack:
+        """For photos: brightness, contrast and saturation for half of them, a crop, a flip, then the named groups.
+
+        Colours come first: a contrast after a disc would lighten what is hidden.
+        """
+        groups = _in_order(name, area)
+        tracked = {group.name: Stage(group, group.probability, tracked=True) for group in groups}
+        usual = [Stage(GROUPS[colour]) for colour in ("brightness", "contrast", "saturation") if colour not in tracked]
+        crop = next((stage for stage in tracked.values() if stage.group.crops), Stage(Scale(area)))
+        jitter = [Jitter(tuple(usual), 0.5)] if usual else []
+        flip = [] if "hflip" in tracked else [Stage(GROUPS["hflip"])]
+        return cls([*jitter, crop, *flip, *(stage for stage in tracked.values() if stage is not crop)], size)
+
+    @classmethod
     def full(
         cls,
         tracked: str | Group | Sequence[str | Group] = (),

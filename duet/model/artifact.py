@@ -178,13 +178,15 @@ def _read_backbone(folder: Path, config: Mapping[str, Any]) -> Backbone:
         raise DuetError(f"the backbone of {folder} was a module of its own: build it and give load(..., backbone=it)")
     if not isinstance(recipe, dict) or not isinstance(recipe.get("name"), str):
         raise DuetError(f"{folder} does not say which backbone it has")
-    module = recipe["name"].partition(":")[0]
-    if is_spec(recipe["name"]) and module != "timm" and not trusted(module):
+    trunk = recipe.get("trunk")
+    name = str(trunk.get("name")) if isinstance(trunk, dict) else recipe["name"]
+    module = name.partition(":")[0]
+    if is_spec(name) and module != "timm" and not trusted(module):
         raise DuetError(
-            f"the backbone of {folder} is {recipe['name']}, a module of its author's: read it, then give "
+            f"the backbone of {folder} is {name}, a module of its author's: read it, then give "
             f"--plugin {module} (in Python duet.import_plugin({module!r}), or load(..., backbone=it))"
         )
-    kinds = {"name": str, "channels": int, "dim": int | None, "stem": str, "zero_init": bool}
+    kinds = {"name": str, "channels": int, "dim": int | None, "stem": str, "zero_init": bool, "trunk": dict}
     odd = [key for key, value in recipe.items() if not isinstance(value, kinds.get(key, ()))]
     if odd:  # what else a builder takes may name files
         raise DuetError(f"{folder} asks for a backbone with an odd {str(odd[0])[:40]!r}")

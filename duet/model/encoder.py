@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePath
@@ -17,6 +16,7 @@ from ..data.input import Pictures, count_pictures, picture_batches
 from ..error import DuetError
 from ..groups import Group, find_group
 from ..networks import Backbone, OnlineHead
+from ..networks.digest import fingerprint
 from ..pixels import as_float
 from ..progress import track
 from ..representation import Action, Axis, Layout, RawScale, Representation
@@ -234,15 +234,6 @@ def training_data(encoder: Encoder) -> dict[str, Any]:
         if not isinstance(value, kinds[key]) or isinstance(value, bool):
             raise DuetError(f"this model names its images by an odd {key}; name some with --data")
     return found
-
-
-def fingerprint(state: Mapping[str, Tensor]) -> str:
-    """A short hash of weights."""
-    digest = hashlib.sha256()
-    for key in sorted(state):
-        digest.update(key.encode())
-        digest.update(state[key].detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().tobytes())
-    return digest.hexdigest()[:16]
 
 
 def _public(provenance: Mapping[str, Any]) -> dict[str, Any]:

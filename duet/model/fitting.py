@@ -25,10 +25,17 @@ makes it larger by two fifths."""
 
 
 def fit_action(
-    features: Features, images: Tensor, group: Group, pairs: int = 12_000, seed: int = 0, batch: int = 512
+    features: Features,
+    images: Tensor,
+    group: Group,
+    pairs: int = 12_000,
+    seed: int = 0,
+    batch: int = 512,
+    track: Track[Any] = without_bar,
 ) -> FittedAction:
     """Fit T_by with f(tau_b x) = T_(b - a) f(tau_a x) on random pairs of images (N,C,H,W) transformed by a and b."""
-    parts = list(transformed_pairs(features, images, group, pairs, seed, batch))
+    found = transformed_pairs(features, images, group, pairs, seed, batch)
+    parts = list(track(found, -(-pairs // batch), f"the action of {group.name}"))
     z_from, z_to, by = (torch.cat(column) for column in zip(*parts, strict=True))
     order = ORDERS[group.domain.name]
     action = FittedAction.fit(z_from, z_to, by, group.domain, order, elements=group.elements)

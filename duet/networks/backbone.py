@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -14,6 +14,9 @@ from torch import Tensor, nn
 from ..error import DuetError, first_line, nearest
 from ..plugin import import_name, is_spec
 from .resnet import BasicBlock, Bottleneck, ResNet, Stage, Stem
+
+if TYPE_CHECKING:
+    from .trunk import Trunk
 
 TIMM = "timm:"
 HANDED_IN = "handed-in"
@@ -48,6 +51,8 @@ class Backbone(nn.Module):
 
     mean: Tensor
     std: Tensor
+    trunk: Trunk | None = None
+    """The frozen network that it sits on, where it does."""
 
     def normalise_by(self, mean: Tensor, std: Tensor) -> None:
         """Subtract `mean` (channels,) from every image and divide by `std` (channels,), from now on."""
@@ -56,10 +61,18 @@ class Backbone(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         """(B, channels, H, W) -> (B, dim)"""
+        self.check(images)
+        return self.represent(images)
+
+    def check(self, images: Tensor) -> None:
+        """Refuse what are not images with its channels."""
         if images.ndim != 4 or images.shape[1] != self.channels:
             expected = f"(B, {self.channels}, H, W)"
             raise DuetError(f"this encoder takes images {expected}, got {tuple(images.shape)}")
-        return self.norm(self.map(self.body((images - self.mean) / self.std)))  # type: ignore[no-any-return]
+
+    def represent(self, inputs: Tensor) -> Tensor:
+        """What is done to images, or to what a trunk has made of them: standardise, body, map, norm."""
+        return self.norm(self.map(self.body((inputs - self.mean) / self.std)))  # type: ignore[no-any-return]
 
 
 def strided(widths: tuple[int, int, int], channels: int = 3, zero_init: bool = False) -> ResNet:
@@ -110,13 +123,20 @@ def build_backbone(
     channels: int = 3,
     dim: int | None = None,
     image_size: tuple[int, int] = (32, 32),
+    trunk: Mapping[str, Any] | None = None,
     **options: object,
 ) -> Backbone:
     """A backbone by name: one of BACKBONES, `timm:<model>`, or your own `module:build`, which is imported.
 
+    `trunk`: the values of an `OnTrunk`; then it is a neck on that trunk, and the name only says so.
+
     `module:build` calls build(channels=channels) and wraps what it returns; `image_size` is that of an image with which
     the number of its features is found. Options: `stem` (18 and 50), `zero_init`.
     """
+    if trunk is not None:
+        from .neck import OnTrunk, build_on_trunk  # a neck is a backbone itself
+
+        return build_on_trunk(OnTrunk.from_dict(trunk), dim=dim, image_size=image_size)
     if name == HANDED_IN:
         raise DuetError("this run was trained with a backbone that was handed in; give it again, as backbone=")
     if name.startswith(TIMM):

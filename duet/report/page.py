@@ -179,17 +179,23 @@ def _heading(runs: Sequence[Run]) -> str:
 
 def _lead(runs: Sequence[Run]) -> str:
     """How it was trained, in one line; of several runs what they share."""
-    facts = {
-        key: {shown(run.config[key]) if key in run.config else "" for run in runs} for key in ("encoder", "epochs")
-    }
+    facts = {"network": {_network(run) for run in runs}}
+    facts["epochs"] = {shown(run.config["epochs"]) if "epochs" in run.config else "" for run in runs}
     shared = {key: next(iter(values)) for key, values in facts.items() if len(values) == 1 and "" not in values}
-    words = [f"{shared['encoder']} encoder"] if "encoder" in shared else []
+    words = [shared["network"]] if "network" in shared else []
     if "epochs" in shared:
         words.append(f"{shared['epochs']} {'epoch' if shared['epochs'] == '1' else 'epochs'}")
     tables = {_table(run) for run in runs}
     if len(tables) == 1 and "" not in tables:
         words.append(tables.pop())
     return ", ".join(words)
+
+
+def _network(run: Run) -> str:
+    """What was trained, from scratch or on a pretrained trunk."""
+    if run.config.get("trunk"):
+        return f"a neck on the trunk {shown(run.config['trunk'])}"
+    return f"{shown(run.config['encoder'])} encoder" if "encoder" in run.config else ""
 
 
 def _table(run: Run) -> str:

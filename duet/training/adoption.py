@@ -27,10 +27,10 @@ def adopt(values: Mapping[str, Any]) -> dict[str, Any]:
         adopted["method"] = adopt_method(values["method"], plugins)
     if isinstance(values.get("contrast"), str):
         adopted["contrast"] = adopt_objective(values["contrast"], plugins)
-    encoder = values.get("encoder")
-    if isinstance(encoder, str) and is_spec(encoder) and not encoder.startswith("timm:"):
-        import_plugin(encoder.partition(":")[0])
-        plugins.append(encoder.partition(":")[0])
+    for network in (values.get("encoder"), values.get("trunk")):
+        if isinstance(network, str) and is_spec(network) and not network.startswith("timm:"):
+            import_plugin(network.partition(":")[0])
+            plugins.append(network.partition(":")[0])
     return {**adopted, "plugins": list(dict.fromkeys(plugins))} if plugins else adopted
 
 

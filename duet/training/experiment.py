@@ -18,11 +18,12 @@ from ..error import DuetError, did_you_mean, first_line
 from ..file import write_text
 from ..groups import Group, Stack, find_group
 from ..methods import Method, Parts, find_method
-from ..networks import Backbone, Projector, build_backbone
+from ..networks import Backbone, Projector
 from ..objectives import OBJECTIVES, find_objective
 from ..plugin import home_of, is_spec, require_plugins, trusted
 from ..representation import Axis, Concatenated, Flat, Gaussian, Joint, Layout, Table, Target, VonMises
 from .adoption import adopt
+from .network import build_network, check_trunk
 from .recipe import merge, preset, read_yaml
 from .typed import choices, typed
 
@@ -59,12 +60,22 @@ class Experiment:
         default_factory=dict, metadata={"help": "the method's own settings, as --option key=value"}
     )
 
-    stack: Literal["rrc", "full"] = option("rrc", "augmentations: a crop and the group, or the full SimCLR stack")
+    stack: Literal["rrc", "mild", "full"] = option(
+        "rrc", "augmentations: a crop and the group, those with mild colours and flips, or the full SimCLR stack"
+    )
     area: tuple[float, float] = option((0.2, 1.0), "smallest and largest area of a crop")
     corners: Literal["zero", "circle"] = option("zero", "rot360: black corners, or every view seen through a disc")
 
     encoder: str = option("resnet32", "backbone: small, resnet32, resnet18, ..., timm:NAME, or your own module:build")
     dim: int | None = option(None, "features; default the backbone's own")
+    trunk: str | None = option(None, "a frozen pretrained network under a trained neck: lite0, timm:NAME, module:build")
+    trunk_layers: tuple[str, ...] = option((), "the layers of the trunk that are read; default one that holds pose")
+    grid: int | None = option(None, "side of the grid that a layer of the trunk is pooled to; default the neck's own")
+    neck: Literal["map", "grid"] = option("map", "on the trunk: convolutions over a map of 8 x 8, or a grid of 4 x 4")
+    neck_width: int = option(512, "width of the neck's layers")
+    dropout: float = option(0.3, "in the neck")
+    cached_views: int = option(8, "views of every image that go through the trunk, once; 0: new ones in every step")
+    unfreeze: tuple[str, ...] = option((), "layers of the trunk that are trained too; nothing is cached then")
     projector: tuple[int, ...] = option((2048, 2048, 128), "widths of the projector's layers")
 
     epochs: int = option(800, "passes over the images")
@@ -126,6 +137,7 @@ class Experiment:
             raise DuetError(f"batch_size ({self.batch_size}) must divide by the {self.devices * self.nodes} processes")
         if self.layout == "table" and len(self.group) > 1:
             raise DuetError("a table has one group; for several use layout concatenated or joint")
+        check_trunk(self)
         _one_of("strategy", self.strategy, STRATEGIES)
         _one_of("contrast", self.contrast, tuple(OBJECTIVES))
         method = find_method(self.method)
@@ -172,7 +184,7 @@ class Experiment:
 
     @classmethod
     def preset(cls, name: str, **changes: Any) -> Experiment:
-        """A shipped recipe (demo, cpu, paper, paper-full-stack) with changes."""
+        """A shipped recipe (demo, cpu, photos, paper, paper-full-stack) with changes."""
         return from_dict(merge(preset(name), adopt(changes)), f"preset {name}")
 
     @classmethod
@@ -199,7 +211,7 @@ class Experiment:
 
 _POSITIVE = (
     *("bins", "sigma", "temperature", "epochs", "batch_size", "accumulate", "lr"),
-    *("dim", "subset", "image_size", "devices", "nodes"),
+    *("dim", "subset", "image_size", "devices", "nodes", "grid", "neck_width"),
 )
 NAMED = ("reference", "stack", "weight", "seed")
 """What a run's name says where it is not as in the recipe."""
@@ -229,10 +241,10 @@ def check_file(values: Mapping[str, Any], source: str) -> None:
     """Refuse a file's values, all of a run's or some, that need a module which the user has not named."""
     asked = values.get("plugins") or []
     require_plugins([str(name) for name in (asked if isinstance(asked, list) else [asked])], source)
-    encoder = str(values.get("encoder", ""))
-    module = encoder.partition(":")[0]
-    if is_spec(encoder) and module != "timm" and not trusted(module):
-        raise DuetError(f"{source} needs {encoder}, a module of its author's: read it, then give --plugin {module}")
+    for network in (str(values.get("encoder", "")), str(values.get("trunk") or "")):
+        module = network.partition(":")[0]
+        if is_spec(network) and module != "timm" and not trusted(module):
+            raise DuetError(f"{source} needs {network}, a module of its author's: read it, then give --plugin {module}")
 
 
 def method_options(experiment: Experiment) -> Any:
@@ -266,8 +278,8 @@ def group_weight(experiment: Experiment) -> float | None:
 
 def build_stack(experiment: Experiment) -> Stack:
     """The augmentations."""
-    make = Stack.rrc_plus if experiment.stack == "rrc" else Stack.full
-    stack = make(experiment.groups, area=experiment.area)
+    make: Any = {"rrc": Stack.rrc_plus, "mild": Stack.mild, "full": Stack.full}[experiment.stack]
+    stack: Stack = make(experiment.groups, area=experiment.area)
     if experiment.channels == 1:
         colour = [stage.group.name for step in stack.stages for stage in step.stages if stage.group.channels == 3]
         if colour:
@@ -298,10 +310,7 @@ def build_method(
     experiment: Experiment, backbone: Backbone | None = None, image_size: tuple[int, int] = (32, 32)
 ) -> Method:
     """The method with fresh weights (seed torch before), around a backbone of your own if you give one."""
-    if backbone is None:
-        backbone = build_backbone(
-            experiment.encoder, channels=experiment.channels, dim=experiment.dim, image_size=image_size
-        )
+    backbone = backbone or build_network(experiment, image_size)
     *hidden, out = experiment.projector
     parts = Parts(
         backbone,

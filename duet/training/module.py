@@ -18,7 +18,10 @@ from ..model.checkpoint import as_tensor_like
 from ..networks import OnlineHead
 from ..objectives import all_gather
 from .experiment import Experiment, build_optimizer
-from .step import loss_of_batch, parameter_groups, step_seed
+from .step import ViewCache, loss_of_batch, parameter_groups, step_seed
+
+DROPOUT = 0x5DEECE66D
+"""Tells the seed of what a network draws from that of the views."""
 
 
 def learning_rate(step: int, warm: float, total: int) -> float:
@@ -60,7 +63,7 @@ class Steps:
 class Pretraining(L.LightningModule):
     """Steps of any method, one after another; and a linear head that only watches."""
 
-    def __init__(self, method: Method, stack: Stack, experiment: Experiment, images: Images) -> None:
+    def __init__(self, method: Method, stack: Stack | ViewCache, experiment: Experiment, images: Images) -> None:
         super().__init__()
         self.method = method
         self.stack = stack
@@ -79,7 +82,9 @@ class Pretraining(L.LightningModule):
     def training_step(self, batch: tuple[Tensor, Tensor], index: int) -> Tensor:
         """The loss of a batch; `latest` keeps its terms."""
         images, labels = batch
-        generator = torch.Generator().manual_seed(step_seed(self.experiment.seed, index, self.global_rank))
+        seed = step_seed(self.experiment.seed, index, self.global_rank)
+        generator = torch.Generator().manual_seed(seed)
+        torch.manual_seed(seed ^ DROPOUT)  # what a network itself draws is a function of the step, too
         gather = all_gather if self.trainer.world_size > 1 else None
         loss, self.latest = loss_of_batch(self.method, self.stack, images, generator, self.head, labels, gather)
         return loss

@@ -28,6 +28,7 @@ from ..networks import Backbone
 from ..networks.backbone import HANDED_IN
 from ..pixels import as_float
 from ..plugin import home_of
+from ..progress import with_bar
 from .bar import Bar
 from .calibration import Kept, calibrate, keep_aside
 from .experiment import (
@@ -43,6 +44,7 @@ from .experiment import (
 )
 from .keeper import Keeper, SafeCheckpoints
 from .module import Pretraining
+from .network import build_network, describe_trunk, input_statistics, views_of_run
 from .process import choose_folder, free_folder
 from .recipe import read_yaml
 
@@ -88,9 +90,10 @@ def train(
         log.warning("%s has no %s: that has no effect", experiment.method, " and no ".join(unused))
     stack = stack or build_stack(experiment)
     _check_effect(images, stack.tracked, experiment.seed)
+    cached = views_of_run(experiment, method, images, stack, device)
     if experiment.normalize:
-        method.backbone.normalise_by(*images.statistics())
-    module = Pretraining(method, stack, experiment, images)
+        method.backbone.normalise_by(*input_statistics(method.backbone, cached or images, experiment.seed))
+    module = Pretraining(method, cached or stack, experiment, cached or images)
     if experiment.precision == "64":
         module.double()  # before a checkpoint is loaded into it: float32 would round the weights
     if experiment.compile:
@@ -98,7 +101,7 @@ def train(
     fresh = not run.exists()
     keeper = Keeper(run, checkpoint_every, begin=partial(_begin, run, experiment, images))
     trainer = _trainer(experiment, run, keeper, device, track, quiet)
-    images.batches_per_epoch(experiment.batch_size // trainer.world_size, trainer.world_size)
+    module.images.batches_per_epoch(experiment.batch_size // trainer.world_size, trainer.world_size)
     try:
         trainer.fit(module, ckpt_path=keeper.checkpoint if keeper.checkpoint.exists() else None)
     except Exception as error:
@@ -186,12 +189,7 @@ def _method(
         return build_method(experiment, backbone, size)
     if not callable(method):
         raise DuetError("a method of your own is a Method, or a function from a backbone to one")
-    from ..networks import build_backbone
-
-    made = method(
-        backbone
-        or build_backbone(experiment.encoder, channels=experiment.channels, dim=experiment.dim, image_size=size)
-    )
+    made = method(backbone or build_network(experiment, size))
     if not isinstance(made, Method):
         raise DuetError(f"`method` must make a Method of the backbone, not a {type(made).__name__}")
     return made
@@ -317,12 +315,13 @@ def _finish(
         provenance=provenance_of(experiment, method),
     ).to(device)
     if experiment.action_pairs:
-        pixels = images.sample(experiment.action_pairs, experiment.seed).to(encoder.device)
+        pairs, seed = experiment.action_pairs, experiment.seed
+        pixels = images.sample(pairs, seed).to(encoder.device)
         for group in encoder.groups.values():
-            action = fit_action(encoder.features, pixels, group, experiment.action_pairs, experiment.seed)
+            action = fit_action(encoder.features, pixels, group, pairs, seed, track=with_bar)
             encoder.add_action(group.name, action.float())  # fitted in double, kept as the features are
             if has_spectrum(group):
-                views = orbit_views(encoder.features, pixels[: experiment.action_pairs // 4], group, 4, experiment.seed)
+                views = orbit_views(encoder.features, pixels[: pairs // 4], group, 4, seed, track=with_bar)
                 encoder.add_action(group.name, spectrum_of(views, group).float())
     calibrate(encoder, kept, experiment.seed)
     return encoder
@@ -343,6 +342,7 @@ def provenance_of(experiment: Experiment, method: Method) -> dict[str, Any]:
         "method": method.title,
         **({} if weight is None else {"weight of the group loss": f"{weight:g}"}),
         **options,
+        **describe_trunk(method.backbone, experiment.cached_views),
         "views": f"{experiment.stack}, crops of area {experiment.area[0]:g} to {experiment.area[1]:g}",
         "epochs": experiment.epochs,
         **({"extended after epochs": ", ".join(map(str, experiment.extended))} if experiment.extended else {}),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -10,23 +10,37 @@ from torch import Tensor, nn
 from ..device import full_precision
 from ..error import DuetError
 from ..groups import Stack
-from ..methods import Method
+from ..methods import Method, Views
 from ..networks import OnlineHead
 from ..objectives import Gather
 
 
+class ViewCache(Protocol):
+    """Views that are ready: the method need not draw any."""
+
+    def pick(self, rows: Tensor, count: int, generator: torch.Generator) -> Views:
+        """`count` views of each of these images: (B,) -> Views."""
+        ...
+
+
 def loss_of_batch(
     method: Method,
-    stack: Stack,
+    stack: Stack | ViewCache,
     images: Tensor,
     generator: torch.Generator,
     head: OnlineHead | None = None,
     labels: Tensor | None = None,
     gather: Gather | None = None,
 ) -> tuple[Tensor, dict[str, Tensor]]:
-    """What to differentiate, and every term of it by name: images (B,C,H,W), labels (B,) with -1 for none."""
+    """What to differentiate, and every term of it by name: images (B,C,H,W), labels (B,) with -1 for none.
+
+    Where views are cached, `images` are their numbers (B,), and the views what a trunk has made of them.
+    """
     with torch.no_grad(), full_precision(images):
-        views = method.draw_views(images, stack, generator)
+        if isinstance(stack, Stack):
+            views = method.draw_views(images, stack, generator)
+        else:
+            views = stack.pick(images, method.view_count, generator)
     represented = method.represent(views)
     terms = method.terms(represented, views, gather)
     if not isinstance(terms, dict) or not terms or not all(isinstance(term, Tensor) for term in terms.values()):

@@ -393,3 +393,16 @@ def test_a_run_is_extended_by_the_command(capsys, tmp_path, monkeypatch):
 def test_encoders_and_objectives_are_listed(capsys):
     assert "tiny" in run(capsys, "list", "encoders")[1]
     assert "nt_xent" in run(capsys, "list", "objectives")[1]
+    assert "duet-ssl[photos]" in run(capsys, "list", "trunks")[1]
+
+
+def test_a_trunk_brings_its_recipe_unless_another_is_named(capsys, tmp_path):
+    experiment = printed(capsys, "--trunk", "lite0", "--data", "photos/", "--group", "rot4", "--cached-views", "4")
+    assert (experiment.trunk, experiment.group, experiment.cached_views) == ("lite0", ("rot4",), 4)
+    assert (experiment.image_size, experiment.corners, experiment.dim, experiment.stack) == (128, "circle", 256, "mild")
+    assert printed(capsys, "--preset", "cpu", "--trunk", "lite0").image_size is None
+    config = tmp_path / "c.yaml"
+    config.write_text("epochs: 40\n")
+    assert printed(capsys, "--config", config, "--trunk", "lite0").sigma == 0.2
+    own = printed(capsys, "--trunk", "tests.small_trunk:build", "--trunk-layers", "2", "5", "--unfreeze", "5")
+    assert (own.trunk_layers, own.unfreeze, own.plugins) == (("2", "5"), ("5",), ("tests.small_trunk",))

@@ -24,11 +24,11 @@ def inside(side=32, margin=2):
     return x[None, :] ** 2 + x[:, None] ** 2 <= ((side - 1) / 2 - margin) ** 2
 
 
-STACKS = [Stack.rrc_plus(name) for name in GROUPS] + [Stack.full(tracked=name) for name in GROUPS]
+STACKS = [make(name) for make in (Stack.rrc_plus, Stack.mild, Stack.full) for name in GROUPS]
 
 
 @pytest.mark.parametrize("stack", STACKS, ids=lambda s: f"{len(s.stages)}-{s.tracked[0].name}")
-def test_every_group_in_both_stacks(stack):
+def test_every_group_in_every_stack(stack):
     images = torch.rand(64, 3, 16, 16, generator=seeded())
     view = stack(images, seeded(1))
     (group,) = stack.tracked
@@ -154,6 +154,19 @@ def test_the_tracked_angle_has_the_right_sign_under_flips():
     assert [g.name for g in Stack.full("rot360").tracked] == ["rot360"]
     order = [stage.group.name for step in Stack.full(("rot360", "vflip")).stages for stage in step.stages]
     assert order.index("rot360") > max(order.index("hflip"), order.index("vflip"), order.index("scale"))
+
+
+def test_the_mild_stack_colours_before_the_disc_and_turns_last():
+    stack = Stack.mild([rot360(corners="circle"), "hflip"], area=(0.5, 1.0))
+    assert [[stage.group.name for stage in step.stages] for step in stack.stages] == [
+        *(["brightness", "contrast", "saturation"], ["scale"], ["hflip"], ["rot360"])
+    ]
+    assert [group.name for group in stack.tracked] == ["hflip", "rot360"]
+    hidden = ~inside(margin=-1)
+    assert hidden.any()
+    assert not stack(smooth(64), seeded()).images[:, :, hidden].any()
+    colours = Stack.mild(["brightness", "contrast", "saturation"])
+    assert [step.stages[0].group.name for step in colours.stages[:2]] == ["scale", "hflip"]
 
 
 def test_the_full_stack_has_the_papers_probabilities():

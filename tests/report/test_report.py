@@ -341,3 +341,8 @@ def test_an_odd_unit_of_a_strangers_result_costs_a_sentence_not_the_page(tmp_pat
     run = make_run(tmp_path / "run", results=make_results(unit=unit))
     page = write_report([run], tmp_path / "page.html").read_text()
     assert "Classification" in page
+
+
+def test_a_run_on_a_trunk_says_so(tmp_path):
+    page = write_report([make_run(tmp_path / "run", trunk="lite0")], tmp_path / "report.html")
+    assert "a neck on the trunk lite0, 4 epochs, features" in page.read_text()

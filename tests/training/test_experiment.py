@@ -23,7 +23,7 @@ from duet.training.experiment import (
 )
 from duet.training.recipe import merge, preset, presets, read_yaml
 
-PRESETS = ["demo", "cpu", "paper", "paper-full-stack"]
+PRESETS = ["demo", "cpu", "photos", "paper", "paper-full-stack"]
 
 
 @pytest.mark.parametrize("name", PRESETS)
