@@ -19,6 +19,9 @@ from ..error import DuetError
 from ..model import Encoder
 from ..progress import track
 
+HEIC = (".heic", ".heif")
+"""Read where pillow-heif is installed; otherwise named, with what to install."""
+
 
 class Found(NamedTuple):
     """A file, and the folder that was given if it was found in one."""
@@ -38,7 +41,7 @@ def find_files(arguments: Iterable[str | os.PathLike[str]]) -> Iterator[Found]:
     """Files as they are given, the images of folders in the order of their names; the same every time."""
     for argument in map(Path, arguments):
         if argument.is_dir():
-            for name in image_paths(argument):
+            for name in image_paths(argument, (*SUFFIXES, *HEIC)):
                 yield Found(argument / name, argument)
         else:
             yield Found(argument, None)

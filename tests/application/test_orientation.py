@@ -197,13 +197,21 @@ def test_a_folder_with_inputs_in_it_is_refused(scans, where, capsys):
     assert snapshot(scans) == before
 
 
-def test_an_input_behind_a_link_is_not_written_through(scans, tmp_path):
-    before = snapshot(scans)
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out" / "30.png").symlink_to(scans / "more" / "30.png")
-    assert main(["orient", str(scans / "more" / "30.png"), "-o", str(tmp_path / "out"), "--model", "m"]) == 0
+@pytest.mark.parametrize("kind", ["file", "link"])
+def test_what_is_there_is_never_written_over(kind, scans, tmp_path, capsys):
+    before, there = snapshot(scans), tmp_path / "out" / "30.png"
+    there.parent.mkdir()
+    if kind == "link":
+        there.symlink_to(scans / "more" / "30.png")
+    else:
+        there.write_bytes(b"mine")
+    assert main(["orient", str(scans / "more"), "-o", str(tmp_path / "out"), "--model", "m"]) == 2
+    error = capsys.readouterr().err
+    assert "30.png is there already" in error
+    assert error.count("\n") == 1
     assert snapshot(scans) == before
-    assert not (tmp_path / "out" / "30.png").is_symlink()
+    assert there.read_bytes() == (b"mine" if kind == "file" else before[scans / "more" / "30.png"])
+    assert len(os.listdir(there.parent)) == 1
 
 
 def test_the_table_is_never_an_input(scans, capsys):
@@ -213,17 +221,17 @@ def test_the_table_is_never_an_input(scans, capsys):
     assert snapshot(scans) == before
 
 
-def test_two_images_of_one_name_are_refused_and_two_folders_kept_apart(scans, tmp_path, capsys):
+def test_two_images_of_one_name_are_refused_and_folders_kept_apart(scans, tmp_path, capsys):
     other = tmp_path / "other"
     other.mkdir()
     marked(60, 30).save(other / "0.png")
-    assert (
-        main(["orient", str(scans / "0.png"), str(other / "0.png"), "-o", str(tmp_path / "out"), "--model", "m"]) == 2
-    )
+    assert main(["orient", str(scans), str(other / "0.png"), "-o", str(tmp_path / "out"), "--model", "m"]) == 2
     assert "have one name" in capsys.readouterr().err
-    assert main(["orient", str(scans), str(other), "-o", str(tmp_path / "out"), "--model", "m"]) == 0
-    assert (tmp_path / "out" / "scans" / "0.png").exists()
-    assert (tmp_path / "out" / "other" / "0.png").exists()
+    for number, given in enumerate([(scans, other), (scans / "0.png", other / "0.png")]):
+        out = tmp_path / f"out{number}"
+        assert main(["orient", *map(str, given), "-o", str(out), "--model", "m"]) == 0
+        assert (out / "scans" / "0.png").exists()
+        assert (out / "other" / "0.png").exists()
 
 
 @pytest.mark.parametrize(
