@@ -70,9 +70,9 @@ def estimate_rotation(
 ) -> Rotations:
     """The rotations of images by their features: (B, D) -> (B,) each.
 
-    `snap` reads the likeliest quarter turn, as a model of quarter turns does by itself; `span` the likeliest tilt of at
-    most so many degrees. The probability is that of the angle which is read. A tilt at the very end of the span is not
-    sure: the image seems to be turned further.
+    `snap` reads the best quarter turn, as a model of quarter turns does by itself; `span` the best tilt of at most so
+    many degrees. The probability is that of the angle which is read. A tilt at the very end of the span is not sure:
+    the image seems to be turned further.
 
     Of a model that is not calibrated the probability is NaN, all is known, and sure unless P(g|x) is flat.
     """

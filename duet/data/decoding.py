@@ -85,7 +85,9 @@ def measure(encoded: Encoded) -> tuple[int, int]:
     """(H, W) of an upright image, from its header alone."""
     with opened(encoded) as image:
         width, height = image.size
-        return (width, height) if orientation_of(image) in (5, 6, 7, 8) else (height, width)
+        # Of a TIFF Pillow tells the size as it is seen.
+        sideways = orientation_of(image) in (5, 6, 7, 8) and image.format != "TIFF"
+        return (width, height) if sideways else (height, width)
 
 
 def count_frames(image: Image.Image) -> int:

@@ -181,8 +181,8 @@ class Encoder(nn.Module):
     ) -> Reading:
         """The group's element of every image, its raw value with the spread in the group's unit, and how sure it is.
 
-        `sure` is the probability from which on a reading counts as that. With `among` (K,), in units of g, the
-        likeliest of these elements is read.
+        `sure` is the probability from which on a reading counts as that. With `among` (K,), in units of g, the best of
+        these elements is read.
         """
         if isinstance(representation, Tensor):
             representation = self.representation(representation)

@@ -77,7 +77,7 @@ class Representation:
         return self.layout.group_logits(self.flat, self.find(axis)).softmax(dim=1)
 
     def recover(self, axis: str | Axis | None = None, among: Tensor | None = None) -> Estimate:
-        """g of every image and its spread, both in units of g; with `among` (K,) the likeliest of these elements."""
+        """g of every image and its spread, both in units of g; with `among` (K,) the best of these elements."""
         return recover(self.flat, self.layout, self.find(axis), among)
 
     def act(

@@ -19,7 +19,7 @@ Reference = Literal["absolute", "relative"]
 def recover(z: Tensor, layout: Layout, axis: str | Axis, among: Tensor | None = None) -> Estimate:
     """g of the image, read off softmax(group_logits(z)): (B, dim) -> Estimate of (B,), (B,).
 
-    With `among` (K,) the likeliest of these elements.
+    With `among` (K,) the best of these elements.
     """
     return layout.find(axis).target.read(layout.group_logits(z, axis), among)
 

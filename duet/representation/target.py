@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ..device import full_precision
 from ..domain import Circle, Domain, Interval, Topology, as_domain
@@ -61,7 +61,8 @@ class Target(ABC):
     def estimate(self, masses: Tensor, method: str = "fit", among: Tensor | None = None) -> Estimate:
         """argmax_g sum_j masses_j log Q_j(g) ("fit"), or the masses' expectation ("mean"): (B, bins) -> Estimate.
 
-        With `among` (K,) the best of these elements, where it is known that it is one of them.
+        With `among` (K,) it is that of these elements whose target is most alike, argmax_g cos(masses, Q(g)): a second
+        peak elsewhere, which would draw the likelihood to it, hardly counts.
         The spread is sqrt(sum_j masses_j d_j^2), d_j the distance from g to bin j's centre, circular on the circle.
         """
         bins = masses.shape[-1]
@@ -70,8 +71,8 @@ class Target(ABC):
         masses = masses / masses.sum(-1, keepdim=True).clamp(min=torch.finfo(masses.dtype).tiny)
         centres = (torch.arange(bins, dtype=masses.dtype, device=masses.device) + 0.5) / bins
         if among is not None:
-            scores = masses @ self.log_masses(among.to(masses.device), bins).T.to(masses.dtype)
-            g = among.to(masses)[scores.argmax(-1)]
+            alike = masses @ nn.functional.normalize(self.masses(among.to(masses), bins)).T
+            g = among.to(masses)[alike.argmax(-1)]
         elif method == "fit":
             g = self._fit(masses)
         elif method == "mean":
