@@ -64,7 +64,7 @@ def _pair(case: Case) -> Pair | None:
         shown(case.path),
         _address(small),
         _address(turn(small, -case.degrees)),
-        f"{-case.degrees:+.0f}°" if abs(case.degrees) >= 20 else f"{-case.degrees:+.1f}°",
+        f"{-case.degrees:+.1f}°".replace(".0°", "°").replace("-", "\N{MINUS SIGN}"),
         probability,
         case.turned,
     )

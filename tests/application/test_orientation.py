@@ -437,3 +437,23 @@ def test_what_does_not_go_together_is_one_line(arguments, message, lying, capsys
     assert error.count("\n") == 1
     assert snapshot(lying) == before
     assert os.listdir(lying.parent) == ["lying"]
+
+
+def test_heic_photos_are_turned_where_there_is_a_reader(lying, tmp_path, capsys):
+    heif = pytest.importorskip("pillow_heif", reason="no reader of HEIC: pip install pillow-heif")
+    heif.register_heif_opener()
+    marked((60, 44), 90, "RGB").save(lying / "phone.heic", quality=90)
+    assert main(["orient", str(lying), "-o", str(tmp_path / "out"), "--snap", "90", "--model", "m"]) == 0
+    with Image.open(tmp_path / "out" / "phone.heic") as image:
+        assert image.format == "HEIF"
+        assert abs(bearing(image)) < 4
+    options = ["-o", str(tmp_path / "tagged"), "--snap", "90", "--write", "exif", "--model", "m"]
+    assert main(["orient", str(lying / "phone.heic"), *options]) == 0
+    assert "HEIF has no orientation tag" in capsys.readouterr().err
+
+
+def test_without_a_reader_heic_photos_are_named(lying, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("duet.data.decoding._formats", lambda: ("JPEG", "PNG", "WEBP", "TIFF"))
+    (lying / "phone.HEIC").write_bytes(b"\0\0\0\x18ftypheic" + b"\0" * 20)
+    assert main(["orient", str(lying), "--csv", str(tmp_path / "a.csv"), "--model", "m"]) == 0
+    assert "phone.HEIC: a HEIC photo: to read these, pip install pillow-heif" in capsys.readouterr().err
