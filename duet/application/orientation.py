@@ -69,6 +69,7 @@ def orient_files(
     if table is not None:
         check_report(table, "--csv", files)
     output: Output = Nowhere()
+    writes = in_place or folder is not None
     if in_place:
         output = InPlace(SAVERS[write])
     elif folder is not None:
@@ -81,7 +82,8 @@ def orient_files(
             unsure += int((found.known & ~found.sure).sum())
             angles, probabilities, certain = (p.tolist() for p in (found.degrees, found.probability, found.sure))
             wanted = [angle if sure else None for angle, sure in zip(angles, certain, strict=True)]
-            outcomes = map_in_order(output.write, zip(batch.files, wanted, strict=True))
+            pairs = zip(batch.files, wanted, strict=True)
+            outcomes = map_in_order(output.write, pairs) if writes else map(output.write, pairs)
             for file, angle, probability, own, outcome in zip(
                 batch.files, angles, probabilities, certain, outcomes, strict=True
             ):

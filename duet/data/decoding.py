@@ -23,6 +23,8 @@ FORMATS = ("JPEG", "PNG", "MPO", "WEBP", "GIF", "BMP", "TIFF", "PPM", "JPEG2000"
 HEIC = tuple(b"ftyp" + brand for brand in (b"heic", b"heix", b"hevc", b"heim", b"heis", b"mif1", b"msf1"))
 MODES = {1: "L", 3: "RGB"}
 ORIENTATION = 0x0112
+AT_ONCE = 1 << 26
+"""Bytes of a file that are read in one piece."""
 
 
 class Unreadable(Exception):
@@ -38,10 +40,13 @@ def quiet() -> Iterator[None]:
 
 
 @contextmanager
-def opened(encoded: Encoded) -> Iterator[Image.Image]:
-    """An image of which the header is read, and nothing more; whatever goes wrong with it is Unreadable."""
+def opened(encoded: Encoded, whole: bool = False) -> Iterator[Image.Image]:
+    """An image of which the header is read, and nothing more; whatever goes wrong with it is Unreadable.
+
+    `whole` reads a file at once, for those who want its pixels anyway.
+    """
     try:
-        with _open(encoded) as image:
+        with _open(encoded, whole) as image:
             yield image
     except Unreadable:
         raise
@@ -51,7 +56,7 @@ def opened(encoded: Encoded) -> Iterator[Image.Image]:
 
 def decode(encoded: Encoded, channels: int, image_size: int | None = None) -> Pixels:
     """Pixels (channels, H, W) of an encoded image; with `image_size`, its centre square resized to that side."""
-    with opened(encoded) as image:
+    with opened(encoded, whole=True) as image:
         if image_size is not None and isinstance(encoded, (bytes, Path)):
             # JPEG can decode at 1/2, 1/4 or 1/8; twice the wanted side leaves the antialiasing to `resize`.
             image.draft(None, (2 * image_size, 2 * image_size))
@@ -95,13 +100,17 @@ def count_frames(image: Image.Image) -> int:
     return 1 if image.format == "MPO" else int(getattr(image, "n_frames", 1))
 
 
-def _open(encoded: Encoded) -> Image.Image:
+def _open(encoded: Encoded, whole: bool) -> Image.Image:
     if isinstance(encoded, Image.Image):
         return encoded.copy()
     if isinstance(encoded, np.ndarray):
         return _from_array(encoded)
-    if encoded == b"" or (isinstance(encoded, Path) and encoded.stat().st_size == 0):
+    size = encoded.stat().st_size if isinstance(encoded, Path) else len(encoded)
+    if size == 0:
         raise Unreadable("empty file")
+    if isinstance(encoded, Path) and whole and size <= AT_ONCE:
+        # Pillow reads a header in some forty pieces, and lets go of the interpreter for each: threads would queue.
+        encoded = encoded.read_bytes()
     try:
         image = Image.open(encoded if isinstance(encoded, Path) else io.BytesIO(encoded), formats=_formats())
     except UnidentifiedImageError:
