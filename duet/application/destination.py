@@ -13,7 +13,8 @@ def check_report(report: Path, flag: str, files: list[Found]) -> None:
     """A report is a file, and none of the inputs."""
     if report.is_dir():
         raise DuetError(f"{report} is a folder; give a file's name")
-    if any(file.path.resolve() == report.resolve() for file in files):
+    # What is not there yet is none of them.
+    if report.exists() and any(file.path.exists() and file.path.samefile(report) for file in files):
         raise DuetError(f"{report} is one of the inputs; choose another {flag}")
 
 

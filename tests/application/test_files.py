@@ -54,7 +54,8 @@ def test_every_file_keeps_its_own_features_in_order(elsewhere, batch_size, many,
     assert "10 of 90 files cannot be read" in capsys.readouterr().err
 
 
-def test_only_a_batch_of_images_is_held(tmp_path, monkeypatch):
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_only_a_few_batches_of_images_are_held(elsewhere, tmp_path, monkeypatch):
     """However many files there are."""
     marked(28).save(tmp_path / "one.png")
     alive, most, plain = [], [], files.read_pixels
@@ -65,9 +66,13 @@ def test_only_a_batch_of_images_is_held(tmp_path, monkeypatch):
         return pixels
 
     monkeypatch.setattr(files, "read_pixels", counted)
-    reader = Reader(make_compass(), 32)
+    encoder = make_compass()
+    if elsewhere:
+        monkeypatch.setattr(type(encoder), "device", property(lambda self: torch.device("meta")))
+    encoder.features = lambda images, batch: images.float().mean((1, 2, 3))[:, None]
+    reader = Reader(encoder, 32)
     for _ in reader.batches((Found(tmp_path / "one.png", None) for _ in range(1000)), None, "reading"):
         alive[:] = [one for one in alive if one() is not None]
         most.append(len(alive))
     assert reader.readable == 1000
-    assert max(most) <= 3 * 32
+    assert max(most) <= 4 * 32

@@ -75,6 +75,9 @@ def test_files_without_any_camera_data_get_some(name, mode, tmp_path):
     save_tagged(tmp_path / "in", tmp_path / "out", 90)
     assert image_bytes(kind, (tmp_path / "out").read_bytes()) == image_bytes(kind, (tmp_path / "in").read_bytes())
     assert np.array_equal(seen(tmp_path / "out"), np.rot90(seen(tmp_path / "in")))
+    if kind == "WEBP":
+        (name, head), *_ = webp_chunks((tmp_path / "out").read_bytes())
+        assert (name, head[0]) == (b"VP8X", 0x08 + 0x10 * (mode == "RGBA"))
     save_tagged(tmp_path / "out", tmp_path / "back", -90)
     with Image.open(tmp_path / "back") as image:
         assert image.getexif()[ORIENTATION] == 1
