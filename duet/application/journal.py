@@ -104,6 +104,11 @@ def undo(root: Path, only: Path | None = None) -> Undone:
     return Undone(len(restored), left)
 
 
+def journal_of(file: Path) -> Path:
+    """The folder whose journal may name a file: the nearest that has one, of those that it lies in."""
+    return next((folder for folder in file.parents if (folder / FOLDER).is_dir()), file.parent)
+
+
 def forget(root: Path) -> int:
     """Delete the originals and the journal: nothing can be taken back any more. Returns how many these were."""
     kept = sum(entry.kept.exists() for entry in read_journal(root))

@@ -108,19 +108,19 @@ Copies keep their folders, names, formats and sizes; corners that the image does
 def _take_back(args: argparse.Namespace) -> int:
     if args.undo and args.forget:
         raise DuetError("--undo puts the originals back, --forget deletes them: give one of them")
-    from ..application.journal import forget, undo
+    from ..application.journal import forget, journal_of, undo
 
     count = 0
     left: list[str] = []
     for given in map(Path, args.images):
-        root, only = (given, None) if given.is_dir() else (given.parent, given)
+        file = None if given.is_dir() else given.absolute()
         if args.undo:
-            done = undo(root, only)
+            done = undo(given) if file is None else undo(journal_of(file), file)
             count, left = count + done.restored, left + done.left
-        elif only is not None:
+        elif file is not None:
             raise DuetError("--forget takes folders: it deletes all originals that are kept in them")
         else:
-            count += forget(root)
+            count += forget(given)
     for line in left:
         print(f"duet: left alone: {line}", file=sys.stderr)
     print(f"{count} {'file' if count == 1 else 'files'} {'put back' if args.undo else 'forgotten'}")

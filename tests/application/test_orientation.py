@@ -373,9 +373,10 @@ def test_undo_says_what_it_left_alone(lying, capsys):
     assert main(["orient", str(lying), "--in-place", "--snap", "90", "--model", "m"]) == 0
     (lying / "90.jpg").write_bytes(b"edited")
     assert main(["orient", str(lying / "180.jpg"), "--undo"]) == 0
+    assert main(["orient", str(lying / "more" / "180.webp"), "--undo"]) == 0
     assert main(["orient", str(lying), "--undo"]) == 2
     captured = capsys.readouterr()
-    assert captured.out.endswith("1 file put back\n4 files put back\n")
+    assert captured.out.endswith("1 file put back\n1 file put back\n3 files put back\n")
     assert "left alone" in captured.err
     assert "90.jpg was changed since" in captured.err
 
