@@ -55,6 +55,7 @@ bench: $(READY_DEV)  ## measure the speed, side by side with Kornia
 	@$(BIN)/python benchmarks/training.py
 	@$(BIN)/python benchmarks/evaluation.py
 	@$(BIN)/python benchmarks/trunk.py
+	@$(BIN)/python benchmarks/embed.py
 
 docs: $(READY_DEV)  ## build the guide and the API reference into docs/_build
 	@$(BIN)/sphinx-build --fail-on-warning --quiet docs docs/_build

@@ -19,8 +19,11 @@ os.umask(_UMASK)
 
 
 @contextmanager
-def whole_file(path: Path) -> Iterator[Path]:
-    """Where to write what becomes `path` when all went well, and vanishes otherwise."""
+def whole_file(path: Path, mode: int | None = None) -> Iterator[Path]:
+    """Where to write what becomes `path` when all went well, and vanishes otherwise.
+
+    `mode`: who may do what with it; as the user's files are, where none is given.
+    """
     if path.is_dir():
         raise DuetError(f"{path} is a folder; give a file's name")
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -28,9 +31,9 @@ def whole_file(path: Path) -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix=PARTIAL, dir=path.parent) as folder:
         partial = Path(folder) / path.name
         yield partial
-        _settle(partial)
+        _settle(partial, 0o666 & ~_UMASK if mode is None else mode)
         os.replace(partial, path)
-        _sync(path.parent)
+        sync_folder(path.parent)
 
 
 def write_bytes(path: Path, content: bytes) -> None:
@@ -49,9 +52,9 @@ def write_json(path: Path, values: Any) -> None:
     write_text(path, json.dumps(values, indent=2, allow_nan=False) + "\n")
 
 
-def _settle(file: Path) -> None:
-    """Bring a finished file to the disk, as open to others as the user's files are: some libraries make it private."""
-    file.chmod(0o666 & ~_UMASK)
+def _settle(file: Path, mode: int) -> None:
+    """Bring a finished file to the disk, as open to others as it should be: some libraries make it private."""
+    file.chmod(mode)
     with open(file, "rb") as handle:
         os.fsync(handle.fileno())
 
@@ -62,7 +65,7 @@ def sweep_partial(folder: Path) -> None:
         shutil.rmtree(left, ignore_errors=True)
 
 
-def _sync(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     """Bring a folder's list of names to the disk, where the system can."""
     try:
         descriptor = os.open(folder, os.O_RDONLY)

@@ -23,18 +23,31 @@ def new_progress(
     return Progress(*columns, console=console, disable=not (show and console.is_terminal), **options)
 
 
-def track(parts: Iterable[tuple[int, T]], total: int | None, label: str, console: Console | None = None) -> Iterator[T]:
-    """Pass (size, part) pairs through; after PATIENCE seconds show how much of `total` is done and the time left."""
-    progress = new_progress(console=console, transient=True)
+def track(
+    parts: Iterable[tuple[int, T]],
+    total: int | None,
+    label: str,
+    console: Console | None = None,
+    unit: str | None = None,
+) -> Iterator[T]:
+    """Pass (size, part) pairs through; after PATIENCE seconds show how much of `total` is done and the time left.
+
+    With a `unit`, such as images, also how many of them are done, and how many a second.
+    """
+    columns = list(Progress.get_default_columns())
+    if unit is not None:
+        columns[-1:] = [MofNCompleteColumn(), TextColumn("{task.fields[rate]}"), columns[-1]]
+    progress = new_progress(*columns, console=console, transient=True)
     began, done = time.monotonic(), 0
-    task = progress.add_task(label, total=total)
+    task = progress.add_task(label, total=total, rate="")
     try:
         for size, part in parts:
             yield part
             done += size
             if time.monotonic() - began > PATIENCE:
                 progress.start()
-                progress.update(task, completed=done)
+                rate = "" if unit is None else f"{done / (time.monotonic() - began):.0f} {unit}/s"
+                progress.update(task, completed=done, rate=rate)
     finally:
         progress.stop()
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Iterator
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
@@ -18,6 +18,12 @@ from ..data.input import map_in_order, read_pixels, stack_alike
 from ..error import DuetError
 from ..model import Encoder
 from ..progress import track
+
+PORTION = 16
+"""Files that a thread decodes before it hands them over: one by one, the handing costs as much as a small image."""
+T = TypeVar("T")
+HEIC = (".heic", ".heif")
+"""Read where pillow-heif is installed; otherwise named, with what to install."""
 
 
 class Found(NamedTuple):
@@ -38,7 +44,7 @@ def find_files(arguments: Iterable[str | os.PathLike[str]]) -> Iterator[Found]:
     """Files as they are given, the images of folders in the order of their names; the same every time."""
     for argument in map(Path, arguments):
         if argument.is_dir():
-            for name in image_paths(argument):
+            for name in image_paths(argument, (*SUFFIXES, *HEIC)):
                 yield Found(argument / name, argument)
         else:
             yield Found(argument, None)
@@ -55,6 +61,13 @@ def stored(path: Path) -> str:
     return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
+def in_parts(items: Iterable[T], size: int) -> Iterator[list[T]]:
+    """The items in lists of `size`, the last one perhaps shorter."""
+    them = iter(items)
+    while part := list(islice(them, size)):
+        yield part
+
+
 class Reader:
     """Batches of features of files. Unreadable files are named on standard error, and counted."""
 
@@ -68,9 +81,8 @@ class Reader:
     def batches(self, files: Iterable[Found], total: int | None, label: str) -> Iterator[Batch]:
         """Features of all that can be read, in constant memory; an error when nothing can."""
         with quiet():
-            read = map_in_order(self._read, files)
-            parts = iter(lambda: list(islice(read, self.batch_size)), [])
-            for part in track(((len(part), part) for part in parts), total, label):
+            parts = self._decoded(files)
+            for part in track(((len(part), part) for part in parts), total, label, unit="images"):
                 good = [(file, pixels) for file, pixels in part if not isinstance(pixels, str)]
                 bad = [f"{shown(file.path)}: {reason}" for file, reason in part if isinstance(reason, str)]
                 self.readable, self.unreadable = self.readable + len(good), self.unreadable + len(bad)
@@ -79,6 +91,22 @@ class Reader:
                     images = stack_alike([torch.from_numpy(pixels) for _, pixels in good])
                     yield Batch([file for file, _ in good], self.encoder.features(images, self.batch_size))
         self._close()
+
+    def _decoded(self, files: Iterable[Found]) -> Iterator[list[tuple[Found, Pixels | str]]]:
+        """Batches of decoded files, each with its pixels or the reason why there are none."""
+        if self.encoder.device.type != "cpu":
+            # A whole batch waits, so that decoding goes on while the network computes elsewhere.
+            yield from in_parts(self._read_all(files, max(2, -(-self.batch_size // PORTION))), self.batch_size)
+            return
+        for part in in_parts(files, self.batch_size):
+            # All cores decode, then all compute: at the same time the network's threads would wait for each other.
+            yield list(self._read_all(part, len(part)))
+
+    def _read_all(self, files: Iterable[Found], ahead: int) -> Iterator[tuple[Found, Pixels | str]]:
+        return chain.from_iterable(map_in_order(self._read_some, in_parts(files, PORTION), ahead))
+
+    def _read_some(self, files: list[Found]) -> list[tuple[Found, Pixels | str]]:
+        return [self._read(file) for file in files]
 
     def _read(self, file: Found) -> tuple[Found, Pixels | str]:
         try:

@@ -8,6 +8,7 @@ from typing import Any
 from PIL import Image
 
 from ..data.decoding import Unreadable, open_upright
+from .quality import encoding_of
 
 BLACK: dict[str, Any] = {
     "L": 0,
@@ -23,8 +24,7 @@ QUARTERS = {
     180.0: Image.Transpose.ROTATE_180,
     270.0: Image.Transpose.ROTATE_270,
 }
-QUALITY = {"JPEG": {"quality": 95}, "WEBP": {"quality": 95}, "AVIF": {"quality": 90}}
-KEPT = ("exif", "icc_profile", "dpi", "compression")
+KEPT = ("exif", "icc_profile", "dpi", "xmp")
 
 
 def save_turned(path: Path, target: Path, degrees: float) -> None:
@@ -33,11 +33,10 @@ def save_turned(path: Path, target: Path, degrees: float) -> None:
     if frames > 1:
         raise Unreadable(f"it holds {frames} images")
     kind = "JPEG" if image.format == "MPO" else image.format or "PNG"
-    kept = {name: image.info[name] for name in KEPT if name in image.info}
-    if kind != "TIFF":
-        kept.pop("compression", None)
+    kept = {name: image.info[name] for name in (*KEPT, "compression" if kind == "TIFF" else "") if image.info.get(name)}
     try:
-        turn(image, degrees).save(target, kind, **QUALITY.get(kind, {}), **kept)
+        turned = turn(image, degrees)
+        turned.save(target, kind, **encoding_of(path, sideways=degrees % 180 == 90), **kept)
     except Exception as error:  # A format may lack a mode, a codec may be missing, metadata may be broken.
         target.unlink(missing_ok=True)
         raise Unreadable(f"it cannot be written as {kind}: {' '.join(str(error).split())[:120]}") from error

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 
+from ..error import DuetError
 from .command import Command, add_images, open_model
 
 SURE = 0.9
@@ -20,29 +22,106 @@ write copies turned back. Only what is surely known is turned: an image of the k
 angle is right to 45 degrees with a probability of 0.9 or more. The other copies stay as they are.
 
   duet orient scans/ -o upright/ --model runs/duet-rot360-scans
-  duet orient scans/ --csv angles.csv --model runs/duet-rot360-scans
-  duet orient scans/ -o upright/ --csv angles.csv --sure 0.99 --model runs/duet-rot360-scans
+  duet orient scans/ --csv angles.csv --sheet look.html --model runs/duet-rot360-scans
 
-The originals stay. Copies keep name, format and size; corners that the image does not reach are black."""
+Photos that lost their orientation stand, lie or hang: --snap 90 decides between quarter turns. Those need no
+re-encoding: --write exif sets the orientation tag and touches no pixel.
+
+  duet orient photos/ -o upright/ --snap 90 --write exif --model runs/duet-rot360-photos
+
+Tilted horizons: --range 15 looks for nothing beyond 15 degrees to either side.
+
+  duet orient photos/ -o level/ --range 15 --model runs/duet-rot360-photos
+
+The originals stay, and nothing is written over. --in-place replaces them, and keeps them in photos/.duet-orient until
+--undo puts them back or --forget deletes them; both take the same folders and need no model.
+
+  duet orient photos/ --in-place --snap 90 --write exif --model runs/duet-rot360-photos
+  duet orient photos/ --undo
+
+Copies keep their folders, names, formats and sizes; corners that the image does not reach are black."""
 
     def add_arguments(self, parser: argparse.ArgumentParser, chosen: bool) -> None:
-        """Images, model, and where copies and angles go."""
+        """Images, model, what to read, and where copies and angles go."""
         add_images(parser)
         parser.add_argument("-o", "--out", type=Path, metavar="DIR", help="folder for the corrected copies")
         parser.add_argument("--csv", type=Path, metavar="FILE", help="table with path, degrees, probability, sure")
         parser.add_argument(
+            "--sheet", type=Path, metavar="FILE", help="page (.html) with images before and after, the least sure first"
+        )
+        parser.add_argument(
             "--sure", type=float, default=SURE, metavar="P", help="probability that counts as sure [%(default)s]"
         )
+        parser.add_argument("--snap", type=int, choices=[90], metavar="90", help="decide between quarter turns")
+        parser.add_argument(
+            "--range", type=float, metavar="DEGREES", help="read only tilts of at most so much to either side"
+        )
+        parser.add_argument(
+            "--write",
+            choices=["pixels", "exif", "none"],
+            default="pixels",
+            help="turn the pixels, set the orientation tag only, or nothing: report alone [%(default)s]",
+        )
+        parser.add_argument("--in-place", action="store_true", help="replace the files; the originals are kept")
+        parser.add_argument("--undo", action="store_true", help="put back what --in-place replaced")
+        parser.add_argument("--forget", action="store_true", help="delete the originals that --in-place kept")
 
     def run(self, args: argparse.Namespace) -> int:
         """Orient, and say how many."""
+        if args.undo or args.forget:
+            return _take_back(args)
         from ..application import orient_files
+        from ..application.destination import check_report
+        from ..application.files import find_files
+        from ..application.sheet import Sheet
 
-        done = orient_files(args.images, open_model(args), args.out, args.csv, args.sure, args.batch_size)
-        where = ", ".join(str(path) for path in (args.out, args.csv) if path is not None)
-        turned = "turned upright" if args.out is not None else "sure enough to turn"
+        sheet = None
+        if args.sheet is not None:
+            check_report(args.sheet, "--sheet", list(find_files(args.images)))
+            sheet = Sheet()
+        done = orient_files(
+            args.images,
+            open_model(args),
+            args.out,
+            args.csv,
+            args.sure,
+            args.batch_size,
+            snap=args.snap is not None,
+            span=args.range,
+            write=args.write,
+            in_place=args.in_place,
+            sheet=sheet,
+        )
+        if sheet is not None:
+            from ..report.sheet import write_sheet
+
+            write_sheet(sheet, done, args.sheet)
+        where = ", ".join(str(path) for path in (args.out, args.csv, args.sheet) if path is not None)
+        turned = "turned upright" if args.out is not None or args.in_place else "sure enough to turn"
         parts = [f"{done.turned} of {done.readable} images {turned}"]
         parts += [f"{done.unsure} not sure"] if done.unsure else []
         parts += [f"{done.strange} of another kind than the model knows"] if done.strange else []
-        print(f"{', '.join(parts)}: {where}")
+        print(f"{', '.join(parts)}{': ' if where else ''}{where}")
         return 0
+
+
+def _take_back(args: argparse.Namespace) -> int:
+    if args.undo and args.forget:
+        raise DuetError("--undo puts the originals back, --forget deletes them: give one of them")
+    from ..application.journal import forget, journal_of, undo
+
+    count = 0
+    left: list[str] = []
+    for given in map(Path, args.images):
+        file = None if given.is_dir() else given.absolute()
+        if args.undo:
+            done = undo(given) if file is None else undo(journal_of(file), file)
+            count, left = count + done.restored, left + done.left
+        elif file is not None:
+            raise DuetError("--forget takes folders: it deletes all originals that are kept in them")
+        else:
+            count += forget(given)
+    for line in left:
+        print(f"duet: left alone: {line}", file=sys.stderr)
+    print(f"{count} {'file' if count == 1 else 'files'} {'put back' if args.undo else 'forgotten'}")
+    return 2 if left else 0

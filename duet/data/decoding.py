@@ -19,9 +19,12 @@ Pixels: TypeAlias = NDArray[np.uint8]
 Encoded: TypeAlias = "bytes | Path | Image.Image | NDArray[Any]"
 
 # Only formats that Pillow decodes by itself: EPS, for one, would start Ghostscript.
-FORMATS = ("JPEG", "PNG", "MPO", "WEBP", "GIF", "BMP", "TIFF", "PPM", "JPEG2000", "AVIF")
+FORMATS = ("JPEG", "PNG", "MPO", "WEBP", "GIF", "BMP", "TIFF", "PPM", "JPEG2000", "AVIF", "HEIF")
+HEIC = tuple(b"ftyp" + brand for brand in (b"heic", b"heix", b"hevc", b"heim", b"heis", b"mif1", b"msf1"))
 MODES = {1: "L", 3: "RGB"}
 ORIENTATION = 0x0112
+AT_ONCE = 1 << 26
+"""Bytes of a file that are read in one piece."""
 
 
 class Unreadable(Exception):
@@ -36,59 +39,84 @@ def quiet() -> Iterator[None]:
         yield
 
 
-def decode(encoded: Encoded, channels: int, image_size: int | None = None) -> Pixels:
-    """Pixels (channels, H, W) of an encoded image; with `image_size`, its centre square resized to that side."""
+@contextmanager
+def opened(encoded: Encoded, whole: bool = False) -> Iterator[Image.Image]:
+    """An image of which the header is read, and nothing more; whatever goes wrong with it is Unreadable.
+
+    `whole` reads a file at once, for those who want its pixels anyway.
+    """
     try:
-        with _open(encoded) as image:
-            if image_size is not None and isinstance(encoded, (bytes, Path)):
-                # JPEG can decode at 1/2, 1/4 or 1/8; twice the wanted side leaves the antialiasing to `resize`.
-                image.draft(None, (2 * image_size, 2 * image_size))
-            flat = _flatten(_orient(image), MODES[channels])
-            if image_size is not None:
-                flat = _centre_square(flat, image_size)
-            pixels = np.array(flat, dtype=np.uint8)
+        with _open(encoded, whole) as image:
+            yield image
     except Unreadable:
         raise
     except Exception as error:  # A broken file makes Pillow raise nearly anything.
         raise Unreadable(_reason(error)) from error
+
+
+def decode(encoded: Encoded, channels: int, image_size: int | None = None) -> Pixels:
+    """Pixels (channels, H, W) of an encoded image; with `image_size`, its centre square resized to that side."""
+    with opened(encoded, whole=True) as image:
+        if image_size is not None and isinstance(encoded, (bytes, Path)):
+            # JPEG can decode at 1/2, 1/4 or 1/8; twice the wanted side leaves the antialiasing to `resize`.
+            image.draft(None, (2 * image_size, 2 * image_size))
+        flat = _flatten(_orient(image), MODES[channels])
+        if image_size is not None:
+            flat = _centre_square(flat, image_size)
+        pixels = np.array(flat, dtype=np.uint8)
     return pixels[None] if pixels.ndim == 2 else np.ascontiguousarray(pixels.transpose(2, 0, 1))
 
 
 def open_upright(path: Path) -> tuple[Image.Image, int]:
     """The first image of a file, upright, in its own mode and with its own `format`; how many images it holds."""
-    try:
-        with _open(path) as image:
-            frames = 1 if image.format == "MPO" else int(getattr(image, "n_frames", 1))
-            image.load()
-            upright = _orient(image)
-            upright.format = image.format
-            return upright, frames
-    except Unreadable:
-        raise
-    except Exception as error:
-        raise Unreadable(_reason(error)) from error
+    with opened(path) as image:
+        frames = count_frames(image)
+        image.load()
+        upright = _orient(image)
+        upright.format = image.format
+        return upright, frames
+
+
+def thumbnail(path: Path, side: int) -> Image.Image:
+    """The first image of a file, upright and whole, in colour, reduced until its longer side is at most `side`."""
+    with opened(path) as image:
+        image.draft(None, (2 * side, 2 * side))
+        small = _flatten(_orient(image), "RGB")
+        small.thumbnail((side, side))
+        return small
 
 
 def measure(encoded: Encoded) -> tuple[int, int]:
     """(H, W) of an upright image, from its header alone."""
-    try:
-        with _open(encoded) as image:
-            width, height = image.size
-            return (width, height) if _orientation(image) in (5, 6, 7, 8) else (height, width)
-    except Unreadable:
-        raise
-    except Exception as error:
-        raise Unreadable(_reason(error)) from error
+    with opened(encoded) as image:
+        width, height = image.size
+        # Of a TIFF Pillow tells the size as it is seen.
+        sideways = orientation_of(image) in (5, 6, 7, 8) and image.format != "TIFF"
+        return (width, height) if sideways else (height, width)
 
 
-def _open(encoded: Encoded) -> Image.Image:
+def count_frames(image: Image.Image) -> int:
+    """How many images a file holds; what a camera adds to a photo does not count."""
+    return 1 if image.format == "MPO" else int(getattr(image, "n_frames", 1))
+
+
+def _open(encoded: Encoded, whole: bool) -> Image.Image:
     if isinstance(encoded, Image.Image):
         return encoded.copy()
     if isinstance(encoded, np.ndarray):
         return _from_array(encoded)
-    if encoded == b"" or (isinstance(encoded, Path) and encoded.stat().st_size == 0):
+    size = encoded.stat().st_size if isinstance(encoded, Path) else len(encoded)
+    if size == 0:
         raise Unreadable("empty file")
-    image = Image.open(encoded if isinstance(encoded, Path) else io.BytesIO(encoded), formats=_formats())
+    if isinstance(encoded, Path) and whole and size <= AT_ONCE:
+        # Pillow reads a header in some forty pieces, and lets go of the interpreter for each: threads would queue.
+        encoded = encoded.read_bytes()
+    try:
+        image = Image.open(encoded if isinstance(encoded, Path) else io.BytesIO(encoded), formats=_formats())
+    except UnidentifiedImageError:
+        if _is_heic(encoded):
+            raise Unreadable("a HEIC photo: to read these, pip install pillow-heif") from None
+        raise
     limit = Image.MAX_IMAGE_PIXELS or math.inf
     if image.width * image.height > limit:
         image.close()
@@ -99,7 +127,20 @@ def _open(encoded: Encoded) -> Image.Image:
 @lru_cache(maxsize=1)
 def _formats() -> tuple[str, ...]:
     Image.init()
+    try:
+        from pillow_heif import register_heif_opener
+
+        register_heif_opener()
+    except ImportError:  # who has no HEIC photos does not need it
+        pass
     return tuple(name for name in FORMATS if name in Image.OPEN)
+
+
+def _is_heic(encoded: bytes | Path) -> bool:
+    if isinstance(encoded, bytes):
+        return encoded[4:12] in HEIC
+    with encoded.open("rb") as file:
+        return file.read(12)[4:] in HEIC
 
 
 def _from_array(array: NDArray[Any]) -> Image.Image:
@@ -112,15 +153,17 @@ def _from_array(array: NDArray[Any]) -> Image.Image:
     return Image.fromarray(np.ascontiguousarray(array, dtype=np.uint8))
 
 
-def _orientation(image: Image.Image) -> int:
+def orientation_of(image: Image.Image) -> int:
+    """The camera's orientation tag, from 1 to 8; 1 is as it is."""
     try:
-        return int(image.getexif().get(ORIENTATION, 1))
+        found = int(image.getexif().get(ORIENTATION, 1))
     except Exception:  # Broken metadata is no reason to lose a readable image.
         return 1
+    return found if found in range(2, 9) else 1
 
 
 def _orient(image: Image.Image) -> Image.Image:
-    return ImageOps.exif_transpose(image) if _orientation(image) in range(2, 9) else image
+    return ImageOps.exif_transpose(image) if orientation_of(image) != 1 else image
 
 
 def _flatten(image: Image.Image, mode: str) -> Image.Image:

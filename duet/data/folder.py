@@ -73,7 +73,7 @@ def _class_names(root: Path) -> Iterator[str]:
             yield part.name
 
 
-def image_paths(root: Path) -> Iterator[str]:
+def image_paths(root: Path, suffixes: tuple[str, ...] = SUFFIXES) -> Iterator[str]:
     """Paths below `root`, relative to it, in order; links are followed, but no folder is entered twice."""
     seen: set[tuple[int, int]] = set()
     for folder, subfolders, files in os.walk(root, followlinks=True):
@@ -83,8 +83,9 @@ def image_paths(root: Path) -> Iterator[str]:
             continue
         seen.add((info.st_dev, info.st_ino))
         subfolders[:] = sorted(name for name in subfolders if not name.startswith("."))
+        below = os.path.relpath(folder, root)
         for name in sorted(files):
-            path = os.path.join(folder, name)
             # Regular files only: opening a pipe that ends in .jpg would wait for ever.
-            if not name.startswith(".") and Path(name).suffix.lower() in SUFFIXES and os.path.isfile(path):
-                yield os.path.relpath(path, root)
+            wanted = not name.startswith(".") and os.path.splitext(name)[1].lower() in suffixes
+            if wanted and os.path.isfile(os.path.join(folder, name)):
+                yield name if below == os.curdir else os.path.join(below, name)

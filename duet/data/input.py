@@ -1,6 +1,7 @@
 """Images as people hold them - files, Pillow images, arrays, tensors - as batches of the size that a model takes."""
 
 import os
+import stat
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sized
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -105,9 +106,13 @@ def map_in_order(work: Callable[[S], T], items: Iterable[S], ahead: int = AHEAD)
 
 def read_pixels(path: Path, channels: int, size: Size | None) -> Pixels:
     """Pixels (channels, H, W) of a file, at the model's size; Unreadable says why there are none."""
-    if path.is_dir():
+    try:
+        mode = path.stat().st_mode
+    except (OSError, ValueError):  # decoding says why
+        mode = stat.S_IFREG
+    if stat.S_ISDIR(mode):
         raise Unreadable("a folder; give the files in it")
-    if path.exists() and not path.is_file():
+    if not stat.S_ISREG(mode):
         raise Unreadable("not a regular file")  # reading a pipe could wait for ever
     return _decoded(path, channels, size)
 

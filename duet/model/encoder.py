@@ -173,16 +173,21 @@ class Encoder(nn.Module):
         return Representation(z, self.layout, self.actions, self.relative, scales)
 
     def recover(
-        self, representation: Representation | Tensor, axis: str | Axis | None = None, sure: float = SURE
+        self,
+        representation: Representation | Tensor,
+        axis: str | Axis | None = None,
+        sure: float = SURE,
+        among: Tensor | None = None,
     ) -> Reading:
         """The group's element of every image, its raw value with the spread in the group's unit, and how sure it is.
 
-        `sure` is the probability from which on a reading counts as that.
+        `sure` is the probability from which on a reading counts as that. With `among` (K,), in units of g, the best of
+        these elements is read.
         """
         if isinstance(representation, Tensor):
             representation = self.representation(representation)
         own = representation.find(axis)
-        group, estimate = self.groups[own.name], representation.recover(own)
+        group, estimate = self.groups[own.name], representation.recover(own, among)
         width = (group.parameter(1.0) - group.parameter(0.0)).abs().to(estimate.spread)
         found = (estimate.g, group.parameter(estimate.g), estimate.spread * width, group.unit)
         if self.confidence is None or own.name not in self.confidence.axes:

@@ -8,7 +8,7 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from ..application.orientation import estimate_rotation, rotation_axis
+from ..application.angle import estimate_rotation, rotation_axis
 from ..figure import new_figure
 from ..model import Encoder
 from ..pixels import as_float

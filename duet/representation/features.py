@@ -76,9 +76,9 @@ class Representation:
         """P(g|x) over the bins of an axis: (B, bins)."""
         return self.layout.group_logits(self.flat, self.find(axis)).softmax(dim=1)
 
-    def recover(self, axis: str | Axis | None = None) -> Estimate:
-        """g of every image and its spread, both in units of g."""
-        return recover(self.flat, self.layout, self.find(axis))
+    def recover(self, axis: str | Axis | None = None, among: Tensor | None = None) -> Estimate:
+        """g of every image and its spread, both in units of g; with `among` (K,) the best of these elements."""
+        return recover(self.flat, self.layout, self.find(axis), among)
 
     def act(
         self,

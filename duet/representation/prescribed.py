@@ -16,9 +16,12 @@ Reference = Literal["absolute", "relative"]
 """Whether a model has an origin, or knows differences only."""
 
 
-def recover(z: Tensor, layout: Layout, axis: str | Axis) -> Estimate:
-    """g of the image, read off softmax(group_logits(z)): (B, dim) -> Estimate of (B,), (B,)."""
-    return layout.find(axis).target.read(layout.group_logits(z, axis))
+def recover(z: Tensor, layout: Layout, axis: str | Axis, among: Tensor | None = None) -> Estimate:
+    """g of the image, read off softmax(group_logits(z)): (B, dim) -> Estimate of (B,), (B,).
+
+    With `among` (K,) the best of these elements.
+    """
+    return layout.find(axis).target.read(layout.group_logits(z, axis), among)
 
 
 def act(z: Tensor, layout: Layout, axis: str | Axis, g: float | Tensor, beta: float | Tensor | None = None) -> Tensor:

@@ -44,9 +44,9 @@ class Tabulated(Target):
     def difference_masses(self, delta: Tensor, bins: int) -> Tensor:
         raise NotImplementedError("differences are matched in training, not in an exported program")
 
-    def read(self, logits: Tensor) -> Estimate:
+    def read(self, logits: Tensor, among: Tensor | None = None) -> Estimate:
         """The estimate of softmax(logits), in float32 as the tables are."""
-        return self.estimate(logits.softmax(-1))
+        return self.estimate(logits.softmax(-1), among=among)
 
     def _fit(self, masses: Tensor) -> Tensor:
         return find_peak(masses, self.likelihood, self.points)

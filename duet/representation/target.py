@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ..device import full_precision
 from ..domain import Circle, Domain, Interval, Topology, as_domain
@@ -58,9 +58,11 @@ class Target(ABC):
         masses = self._log_masses(_double(g), bins).exp().to(g.device, _result_dtype(g))
         return masses.clamp(min=torch.finfo(masses.dtype).tiny)
 
-    def estimate(self, masses: Tensor, method: str = "fit") -> Estimate:
+    def estimate(self, masses: Tensor, method: str = "fit", among: Tensor | None = None) -> Estimate:
         """argmax_g sum_j masses_j log Q_j(g) ("fit"), or the masses' expectation ("mean"): (B, bins) -> Estimate.
 
+        With `among` (K,) it is that of these elements whose target is most alike, argmax_g cos(masses, Q(g)): a second
+        peak elsewhere, which would draw the likelihood to it, hardly counts.
         The spread is sqrt(sum_j masses_j d_j^2), d_j the distance from g to bin j's centre, circular on the circle.
         """
         bins = masses.shape[-1]
@@ -68,7 +70,10 @@ class Target(ABC):
         masses = masses.to(_result_dtype(masses))
         masses = masses / masses.sum(-1, keepdim=True).clamp(min=torch.finfo(masses.dtype).tiny)
         centres = (torch.arange(bins, dtype=masses.dtype, device=masses.device) + 0.5) / bins
-        if method == "fit":
+        if among is not None:
+            alike = masses @ nn.functional.normalize(self.masses(among.to(masses), bins)).T
+            g = among.to(masses)[alike.argmax(-1)]
+        elif method == "fit":
             g = self._fit(masses)
         elif method == "mean":
             g = self.domain.mean(masses, centres)
@@ -78,9 +83,9 @@ class Target(ABC):
         variance = (masses * self.domain.difference(centres, g.unsqueeze(-1)).square()).sum(-1)
         return Estimate(g, variance.clamp(min=torch.finfo(masses.dtype).eps ** 2).sqrt())
 
-    def read(self, logits: Tensor) -> Estimate:
+    def read(self, logits: Tensor, among: Tensor | None = None) -> Estimate:
         """The estimate of softmax(logits), in double precision: a narrow target's masses use all its digits."""
-        found = self.estimate(_double(logits).softmax(-1))
+        found = self.estimate(_double(logits).softmax(-1), among=None if among is None else _double(among))
         return Estimate(*(part.to(logits.device, logits.dtype) for part in found))
 
     def to_dict(self) -> dict[str, Any]:

@@ -218,9 +218,14 @@ def test_the_bar_counts_the_files_when_somebody_watches(photos, encoder, tmp_pat
 
     totals = []
     monkeypatch.setattr(embedding.sys.stderr, "isatty", lambda: True, raising=False)
-    monkeypatch.setattr(files, "track", lambda parts, total, label: totals.append(total) or (p for _, p in parts))
+
+    def watch(parts, total, label, unit):
+        totals.append((total, unit))
+        return (part for _, part in parts)
+
+    monkeypatch.setattr(files, "track", watch)
     embedding.embed_files([photos], tmp_path / "out.npz", encoder)
-    assert totals == [9]
+    assert totals == [(9, "images")]
     assert torch.is_inference_mode_enabled() is False
 
 

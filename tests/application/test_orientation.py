@@ -6,9 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from PIL import Image
+from PIL import Image, ImageOps
 
 from duet.application import orient_files
+from duet.application.sheet import Sheet
 from duet.cli import main, orient
 from duet.model.confidence import SURE
 from tests.conftest import confident, make_compass, random_encoder
@@ -197,13 +198,21 @@ def test_a_folder_with_inputs_in_it_is_refused(scans, where, capsys):
     assert snapshot(scans) == before
 
 
-def test_an_input_behind_a_link_is_not_written_through(scans, tmp_path):
-    before = snapshot(scans)
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out" / "30.png").symlink_to(scans / "more" / "30.png")
-    assert main(["orient", str(scans / "more" / "30.png"), "-o", str(tmp_path / "out"), "--model", "m"]) == 0
+@pytest.mark.parametrize("kind", ["file", "link"])
+def test_what_is_there_is_never_written_over(kind, scans, tmp_path, capsys):
+    before, there = snapshot(scans), tmp_path / "out" / "30.png"
+    there.parent.mkdir()
+    if kind == "link":
+        there.symlink_to(scans / "more" / "30.png")
+    else:
+        there.write_bytes(b"mine")
+    assert main(["orient", str(scans / "more"), "-o", str(tmp_path / "out"), "--model", "m"]) == 2
+    error = capsys.readouterr().err
+    assert "30.png is there already" in error
+    assert error.count("\n") == 1
     assert snapshot(scans) == before
-    assert not (tmp_path / "out" / "30.png").is_symlink()
+    assert there.read_bytes() == (b"mine" if kind == "file" else before[scans / "more" / "30.png"])
+    assert len(os.listdir(there.parent)) == 1
 
 
 def test_the_table_is_never_an_input(scans, capsys):
@@ -213,17 +222,17 @@ def test_the_table_is_never_an_input(scans, capsys):
     assert snapshot(scans) == before
 
 
-def test_two_images_of_one_name_are_refused_and_two_folders_kept_apart(scans, tmp_path, capsys):
+def test_two_images_of_one_name_are_refused_and_folders_kept_apart(scans, tmp_path, capsys):
     other = tmp_path / "other"
     other.mkdir()
     marked(60, 30).save(other / "0.png")
-    assert (
-        main(["orient", str(scans / "0.png"), str(other / "0.png"), "-o", str(tmp_path / "out"), "--model", "m"]) == 2
-    )
+    assert main(["orient", str(scans), str(other / "0.png"), "-o", str(tmp_path / "out"), "--model", "m"]) == 2
     assert "have one name" in capsys.readouterr().err
-    assert main(["orient", str(scans), str(other), "-o", str(tmp_path / "out"), "--model", "m"]) == 0
-    assert (tmp_path / "out" / "scans" / "0.png").exists()
-    assert (tmp_path / "out" / "other" / "0.png").exists()
+    for number, given in enumerate([(scans, other), (scans / "0.png", other / "0.png")]):
+        out = tmp_path / f"out{number}"
+        assert main(["orient", *map(str, given), "-o", str(out), "--model", "m"]) == 0
+        assert (out / "scans" / "0.png").exists()
+        assert (out / "other" / "0.png").exists()
 
 
 @pytest.mark.parametrize(
@@ -252,3 +261,200 @@ def test_mistakes_are_one_line(arguments, message, scans, capsys, monkeypatch):
     error = capsys.readouterr().err
     assert message in error
     assert error.count("\n") == 1
+
+
+@pytest.fixture
+def lying(tmp_path, compass, use):
+    """Photos that stand, lie and hang, two folders deep, and a blank one."""
+    use(compass)
+    folder = tmp_path / "lying"
+    (folder / "more").mkdir(parents=True)
+    for number, angle in enumerate((0, 90, 180, -90)):
+        kind = ("jpg", "png", "webp", "tif")[number]
+        marked((60, 44), angle + 7, "RGB").save(folder / "more" / f"{angle}.{kind}")
+        marked((60, 44), angle - 7, "RGB").save(folder / f"{angle}.jpg", quality=80)
+    Image.new("RGB", (50, 30)).save(folder / "blank.jpg")
+    return folder
+
+
+def upright(path):
+    with Image.open(path) as image:
+        return bearing(ImageOps.exif_transpose(image))
+
+
+@pytest.mark.parametrize("write", ["pixels", "exif"])
+def test_quarter_turns_alone_are_taken_back(write, lying, tmp_path, capsys):
+    out, table = tmp_path / "out", tmp_path / "a.csv"
+    options = ["--snap", "90", "--write", write, "--csv", str(table), "--model", "m"]
+    assert main(["orient", str(lying), "-o", str(out), *options]) == 0
+    assert "8 of 9 images turned upright, 1 not sure" in capsys.readouterr().out
+    for row in read(table):
+        path = Path(row["path"])
+        copy = out / path.relative_to(lying)
+        if path.stem == "blank":
+            assert row["sure"] == "false"
+            assert copy.read_bytes() == path.read_bytes()
+            continue
+        assert row["sure"] == "true"
+        assert float(row["degrees"]) == (-180 if path.stem == "180" else float(path.stem))
+        assert abs(upright(copy)) == pytest.approx(7, abs=2)
+        if path.stem == "0":
+            assert copy.read_bytes() == path.read_bytes()  # it stood already: not encoded again
+        elif write == "exif" and path.suffix != ".tif":  # Pillow turns TIFF as it reads it
+            with Image.open(path) as before, Image.open(copy) as after:
+                assert np.array_equal(np.asarray(before), np.asarray(after))
+
+
+def test_the_tag_that_was_there_is_turned_further(tmp_path, compass, use):
+    use(compass)
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    stored = marked((60, 44), 90, "RGB").transpose(Image.Transpose.ROTATE_90)  # seen through its tag it lies
+    stored.save(tmp_path / "photo.jpg", exif=exif)
+    options = ["-o", str(tmp_path / "out"), "--snap", "90", "--write", "exif", "--model", "m"]
+    assert main(["orient", str(tmp_path / "photo.jpg"), *options]) == 0
+    assert abs(upright(tmp_path / "out" / "photo.jpg")) < 3
+    with Image.open(tmp_path / "out" / "photo.jpg") as image:
+        assert image.getexif()[0x0112] == 3
+
+
+def test_small_tilts_are_levelled_and_others_left_alone(tmp_path, compass, use):
+    use(compass)
+    for angle in (-12, 4, 60):
+        marked(60, angle).save(tmp_path / f"{angle}.png")
+    names = [str(tmp_path / f"{angle}.png") for angle in (-12, 4, 60)]
+    table, out = tmp_path / "a.csv", tmp_path / "out"
+    assert main(["orient", *names, "-o", str(out), "--range", "15", "--csv", str(table), "--model", "m"]) == 0
+    rows = read(table)
+    assert [row["sure"] for row in rows] == ["true", "true", "false"]
+    assert [float(row["degrees"]) for row in rows] == pytest.approx([-12, 4, 15], abs=1.5)
+    assert abs(upright(out / "-12.png")) < 2
+    assert (out / "60.png").read_bytes() == (tmp_path / "60.png").read_bytes()
+
+
+@pytest.mark.parametrize("write", ["pixels", "exif"])
+def test_in_place_turns_the_files_and_undo_brings_them_back(write, lying, capsys):
+    before = snapshot(lying)
+    options = ["--in-place", "--snap", "90", "--write", write, "--model", "m"]
+    assert main(["orient", str(lying), str(lying / "90.jpg"), *options]) == 0
+    assert capsys.readouterr().out == "8 of 9 images turned upright, 1 not sure\n"
+    for path in before:
+        if path.stem != "blank":
+            assert abs(upright(path)) == pytest.approx(7, abs=2)
+        if path.stem in ("blank", "0"):
+            assert path.read_bytes() == before[path]
+    kept = [path for path in (lying / ".duet-orient").rglob("*.*") if path.suffix != ".jsonl"]
+    assert len(kept) == 6
+    assert main(["orient", str(lying), "--undo"]) == 0
+    assert capsys.readouterr().out == "6 files put back\n"
+    assert snapshot(lying) == before
+
+
+def test_in_place_again_finds_nothing_more_to_turn(lying):
+    options = ["--in-place", "--snap", "90", "--model", "m"]
+    assert main(["orient", str(lying), *options]) == 0
+    once = snapshot(lying)
+    assert main(["orient", str(lying), *options]) == 0
+    assert snapshot(lying) == once
+
+
+def test_forget_keeps_the_turned_files(lying, capsys):
+    assert main(["orient", str(lying), "--in-place", "--snap", "90", "--model", "m"]) == 0
+    after = {path: data for path, data in snapshot(lying).items() if ".duet-orient" not in path.parts}
+    assert main(["orient", str(lying / "90.jpg"), "--forget"]) == 2
+    assert main(["orient", str(lying), "--forget"]) == 0
+    assert "6 files forgotten" in capsys.readouterr().out
+    assert snapshot(lying) == after
+    assert main(["orient", str(lying), "--undo"]) == 2
+    assert "nothing to take back" in capsys.readouterr().err
+
+
+def test_undo_says_what_it_left_alone(lying, capsys):
+    assert main(["orient", str(lying), "--in-place", "--snap", "90", "--model", "m"]) == 0
+    (lying / "90.jpg").write_bytes(b"edited")
+    assert main(["orient", str(lying / "180.jpg"), "--undo"]) == 0
+    assert main(["orient", str(lying / "more" / "180.webp"), "--undo"]) == 0
+    assert main(["orient", str(lying), "--undo"]) == 2
+    captured = capsys.readouterr()
+    assert captured.out.endswith("1 file put back\n1 file put back\n3 files put back\n")
+    assert "left alone" in captured.err
+    assert "90.jpg was changed since" in captured.err
+
+
+def test_a_link_in_a_folder_is_not_replaced(lying, tmp_path, capsys):
+    elsewhere = tmp_path / "elsewhere.jpg"
+    marked(60, 90, "RGB").save(elsewhere)
+    (lying / "link.jpg").symlink_to(elsewhere)
+    (lying / "0-link.jpg").symlink_to(lying / "90.jpg")
+    before = elsewhere.read_bytes()
+    assert main(["orient", str(lying), "--in-place", "--snap", "90", "--model", "m"]) == 0
+    assert "link.jpg stays as it is: it is a link" in capsys.readouterr().err
+    assert elsewhere.read_bytes() == before
+    assert (lying / "link.jpg").is_symlink()
+    assert (lying / "0-link.jpg").is_symlink()
+    assert abs(upright(lying / "90.jpg")) == pytest.approx(7, abs=2)
+
+
+def test_reporting_alone_writes_no_image(lying, tmp_path):
+    before = snapshot(lying)
+    options = ["--write", "none", "--csv", str(tmp_path / "a.csv"), "--sheet", str(tmp_path / "look.html")]
+    assert main(["orient", str(lying), *options, "--snap", "90", "--model", "m"]) == 0
+    assert snapshot(lying) == before
+    assert {"a.csv", "look.html", "lying"} == set(os.listdir(tmp_path))
+
+
+def test_a_sheet_after_in_place_shows_the_originals(lying, tmp_path):
+    sheet = Sheet()
+    encoder = confident(make_compass())
+    orient_files([lying], encoder, snap=True, in_place=True, sheet=sheet)
+    assert sheet.seen == 9
+    assert sheet.cases[0].path.stem == "blank"
+    assert not sheet.cases[0].turned
+    for case in sheet.cases[1:]:
+        assert abs(upright(case.before)) == pytest.approx(abs(case.degrees), abs=9)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--write", "exif", "--in-place"], "add --snap 90"),
+        (["--in-place", "-o", "out"], "leave out -o"),
+        (["--write", "none", "-o", "out"], "leave out -o"),
+        (["--write", "none", "--in-place"], "leave out --in-place"),
+        (["--snap", "90", "--range", "15", "--csv", "a.csv"], "give one of them"),
+        (["--sheet", "."], "is a folder"),
+        (["--sheet", "lying/0.jpg"], "one of the inputs; choose another --sheet"),
+        (["--undo", "--forget"], "give one of them"),
+        (["--undo"], "nothing to take back"),
+        (["--forget"], "nothing to take back"),
+    ],
+)
+def test_what_does_not_go_together_is_one_line(arguments, message, lying, capsys, monkeypatch):
+    monkeypatch.chdir(lying.parent)
+    before = snapshot(lying)
+    assert main(["orient", str(lying), *arguments, "--model", "m"]) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
+    assert snapshot(lying) == before
+    assert os.listdir(lying.parent) == ["lying"]
+
+
+def test_heic_photos_are_turned_where_there_is_a_reader(lying, tmp_path, capsys):
+    heif = pytest.importorskip("pillow_heif", reason="no reader of HEIC: pip install pillow-heif")
+    heif.register_heif_opener()
+    marked((60, 44), 90, "RGB").save(lying / "phone.heic", quality=90)
+    assert main(["orient", str(lying), "-o", str(tmp_path / "out"), "--snap", "90", "--model", "m"]) == 0
+    with Image.open(tmp_path / "out" / "phone.heic") as image:
+        assert image.format == "HEIF"
+        assert abs(bearing(image)) < 4
+    options = ["-o", str(tmp_path / "tagged"), "--snap", "90", "--write", "exif", "--model", "m"]
+    assert main(["orient", str(lying / "phone.heic"), *options]) == 0
+    assert "HEIF has no orientation tag" in capsys.readouterr().err
+
+
+def test_without_a_reader_heic_photos_are_named(lying, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("duet.data.decoding._formats", lambda: ("JPEG", "PNG", "WEBP", "TIFF"))
+    (lying / "phone.HEIC").write_bytes(b"\0\0\0\x18ftypheic" + b"\0" * 20)
+    assert main(["orient", str(lying), "--csv", str(tmp_path / "a.csv"), "--model", "m"]) == 0
+    assert "phone.HEIC: a HEIC photo: to read these, pip install pillow-heif" in capsys.readouterr().err

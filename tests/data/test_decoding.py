@@ -13,7 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from duet.data.decoding import Unreadable, decode, measure, quiet
+from duet.data import decoding
+from duet.data.decoding import Unreadable, decode, measure, quiet, thumbnail
 
 
 def chunk(kind, data):
@@ -104,7 +105,35 @@ def test_the_camera_orientation_is_applied(picture):
     upright = picture.transpose(Image.Transpose.ROTATE_270)
     assert np.array_equal(decode(data, 3), np.asarray(upright).transpose(2, 0, 1))
     assert measure(data) == (60, 40)
+    assert measure(encoded(picture, "TIFF", exif=exif)) == (60, 40)
     assert measure(encoded(picture)) == (40, 60)
+
+
+def test_a_thumbnail_is_upright_whole_and_in_colour(picture, tmp_path):
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    picture.convert("L").save(tmp_path / "photo.jpg", exif=exif)
+    small = thumbnail(tmp_path / "photo.jpg", 30)
+    assert (small.mode, small.size) == ("RGB", (20, 30))
+
+
+@pytest.mark.parametrize("brand", [b"heic", b"mif1"])
+def test_a_heic_photo_says_what_to_install(brand, tmp_path, monkeypatch):
+    monkeypatch.setattr(decoding, "_formats", lambda: ("JPEG", "PNG"))  # as if there were no reader
+    data = b"\0\0\0\x18ftyp" + brand + b"\0" * 20
+    (tmp_path / "photo.heic").write_bytes(data)
+    for photo in (data, tmp_path / "photo.heic"):
+        with pytest.raises(Unreadable, match="pip install pillow-heif"):
+            decode(photo, 3)
+
+
+def test_heic_photos_are_read_where_there_is_a_reader(tmp_path):
+    heif = pytest.importorskip("pillow_heif", reason="no reader of HEIC: pip install pillow-heif")
+    heif.register_heif_opener()
+    picture = Image.linear_gradient("L").convert("RGB")
+    picture.save(tmp_path / "photo.heic", quality=95)
+    pixels = decode(tmp_path / "photo.heic", 3)
+    assert np.abs(pixels.astype(int) - np.asarray(picture).transpose(2, 0, 1)).max() < 12
 
 
 def test_resizing_takes_the_centre_square(picture):

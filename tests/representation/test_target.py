@@ -259,6 +259,17 @@ def test_estimate_takes_zeros_ties_and_extremes_without_an_exception():
         assert target.estimate(torch.zeros(0, 8)).g.shape == (0,)
 
 
+@pytest.mark.parametrize("make", [Gaussian, VonMises])
+def test_among_elements_the_true_one_is_found_and_another_peak_does_not_count(make):
+    target, among = make(0.1), torch.tensor([0.2, 0.45, 0.7, 0.95])
+    assert target.estimate(target.masses(among, 8), among=among).g.tolist() == pytest.approx(among.tolist())
+    near = target.estimate(target.masses(among - 0.06, 8), among=among)
+    assert near.g.tolist() == pytest.approx(among.tolist())
+    two = target.masses(torch.tensor([0.2, 0.7]), 8).T @ torch.tensor([0.55, 0.45])
+    assert target.estimate(two[None], among=among).g.item() == pytest.approx(0.2)
+    assert target.estimate(two[None], among=among[1:]).g.item() == pytest.approx(0.7)
+
+
 def test_a_circle_needs_three_bins():
     with pytest.raises(ValueError, match="a circle needs at least 3 bins"):
         VonMises(0.2).estimate(torch.full((1, 2), 0.5))

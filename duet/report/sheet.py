@@ -1,0 +1,76 @@
+"""A contact sheet of oriented images: before, after and how sure, the least sure first, on one page."""
+
+from __future__ import annotations
+
+import io
+import math
+from importlib.resources import files
+from pathlib import Path
+from typing import NamedTuple
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+from PIL import Image
+
+from ..application.files import shown
+from ..application.orientation import Oriented
+from ..application.rotation import turn
+from ..application.sheet import Case, Sheet
+from ..data.decoding import Unreadable, thumbnail
+from ..data.input import map_in_order
+from ..file import write_text
+from ..progress import track
+from .drawing import data_uri
+
+SIDE = 160
+"""Pixels of a thumbnail's longer side."""
+
+
+class Pair(NamedTuple):
+    """One image before and after, as addresses that hold them, and what there is to say."""
+
+    name: str
+    before: str
+    after: str
+    angle: str
+    sure: str
+    turned: bool
+
+
+def write_sheet(sheet: Sheet, done: Oriented, out: Path) -> Path:
+    """Write the page, all of it or nothing."""
+    cases = sheet.cases
+    pairs = [pair for pair in track(((1, pair) for pair in map_in_order(_pair, cases)), len(cases), "drawing") if pair]
+    templates = Environment(
+        loader=PackageLoader("duet", "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    style = (files("duet") / "templates" / "report.css").read_text("utf-8")
+    page = templates.get_template("sheet.html").render(pairs=pairs, done=done, style=Markup(style), side=SIDE)
+    write_text(out, page)
+    return out
+
+
+def _pair(case: Case) -> Pair | None:
+    try:
+        small = thumbnail(case.before, SIDE)
+    except Unreadable:  # it was there a moment ago
+        return None
+    probability = "not calibrated" if math.isnan(case.probability) else f"{case.probability:.0%} sure"
+    return Pair(
+        shown(case.path),
+        _address(small),
+        _address(turn(small, -case.degrees)),
+        f"{-case.degrees:+.1f}°".replace(".0°", "°").replace("-", "\N{MINUS SIGN}"),
+        probability,
+        case.turned,
+    )
+
+
+def _address(image: Image.Image) -> str:
+    encoded = io.BytesIO()
+    image.save(encoded, "JPEG", quality=80)
+    return data_uri("image/jpeg", encoded.getvalue())
