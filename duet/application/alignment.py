@@ -148,8 +148,8 @@ def _codes(pixels: Tensor, encoder: Encoder | Features, group: Group, turns: int
     p = p * phases(views.g.flatten().to(p.device), -turning.harmonic)
     p = p.reshape(len(pixels), turns, -1).mean(1)
     # What follows is little work, and wants every digit.
-    parts = (part.cpu() for part in (turning.harmonic, turning.weight.double(), turning.real))
-    return Codes(p.cpu().to(torch.complex128), *parts, spectrum.elements)
+    harmonic, weight, real = (part.cpu() for part in (turning.harmonic, turning.weight, turning.real))
+    return Codes(p.cpu().to(torch.complex128), harmonic, weight.double(), real, spectrum.elements)
 
 
 def _fit(features: Features, pixels: Tensor, group: Group, batch_size: int) -> Spectrum:
