@@ -147,8 +147,10 @@ def _codes(pixels: Tensor, encoder: Encoder | Features, group: Group, turns: int
     p = spectrum.turning_codes(views.z.flatten(0, 1))
     p = p * phases(views.g.flatten().to(p.device), -turning.harmonic)
     p = p.reshape(len(pixels), turns, -1).mean(1)
+    # Around the mean of a set images differ by far more than their views do: purities alone weigh the components.
+    weight = torch.where(turning.real, turning.purity / 2, turning.purity)
     # What follows is little work, and wants every digit.
-    harmonic, weight, real = (part.cpu() for part in (turning.harmonic, turning.weight, turning.real))
+    harmonic, weight, real = (part.cpu() for part in (turning.harmonic, weight, turning.real))
     return Codes(p.cpu().to(torch.complex128), harmonic, weight.double(), real, spectrum.elements)
 
 

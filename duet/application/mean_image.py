@@ -16,7 +16,8 @@ from .alignment import Alignment
 SIDE = 112  # pixels of a mean in the picture, at least
 GAP = 8
 LINE = 14  # height of a line of text
-LETTER = 6.5  # about the width of a letter
+LETTER = 6  # about the width of a letter
+COLUMNS = 10
 
 
 class MeanImages(NamedTuple):
@@ -33,12 +34,6 @@ class MeanImages(NamedTuple):
     def fall(self) -> float:
         """By which share the variance fell."""
         return 1 - self.variance_after / self.variance_before if self.variance_before > 0 else 0.0
-
-    @property
-    def caption(self) -> str:
-        """Its name and the fall of its variance."""
-        name = self.name.encode("ascii", "replace").decode()
-        return f"{name}: variance {-self.fall:+.0%}" if name else f"variance {-self.fall:+.0%}"
 
 
 def mean_images(images: Tensor, alignment: Alignment, name: str = "", batch: int = 512) -> MeanImages:
@@ -57,23 +52,35 @@ def mean_images(images: Tensor, alignment: Alignment, name: str = "", batch: int
 
 
 def draw_means(sets: Sequence[MeanImages]) -> Image.Image:
-    """One row a set: its mean before, and after."""
-    channels, height, width = sets[0].before.shape
+    """One column a set, its mean before above its mean after; many sets in several lines."""
+    _, height, width = sets[0].before.shape
     scale = max(1, -(-SIDE // max(height, width)))
     height, width = scale * height, scale * width
-    across = max(2 * width + GAP, *(int(LETTER * len(one.caption)) for one in sets))
-    page = Image.new("RGB", (across + 2 * GAP, LINE + GAP + len(sets) * (height + LINE + GAP)), "white")
+    columns = min(len(sets), COLUMNS)
+    across, down = width + GAP, 2 * (height + LINE) + LINE + GAP
+    page = Image.new("RGB", (columns * across + GAP, -(-len(sets) // columns) * down + GAP), "white")
     draw = ImageDraw.Draw(page)
-    for column, word in enumerate(("before", "after")):
-        draw.text((GAP + column * (width + GAP), GAP // 2), word, fill="black")
-    for row, one in enumerate(sets):
-        top = LINE + GAP + row * (height + LINE + GAP)
-        for column, mean in enumerate((one.before, one.after)):
-            pixels = as_bytes(mean.expand(3, -1, -1) if channels == 1 else mean[:3])
-            picture = Image.fromarray(pixels.permute(1, 2, 0).contiguous().cpu().numpy())
-            page.paste(picture.resize((width, height), Image.Resampling.BICUBIC), (GAP + column * (width + GAP), top))
-        draw.text((GAP, top + height), one.caption, fill="black")
+    for place, one in enumerate(sets):
+        left, top = GAP + place % columns * across, GAP + place // columns * down
+        draw.text((left, top), _shortened(one.name, width), fill="black")
+        for word, mean in (("before", one.before), (f"after: variance {-one.fall:+.0%}", one.after)):
+            page.paste(_picture(mean, (width, height)), (left, top + LINE))
+            draw.text((left, top + LINE + height), word, fill="black")
+            top += height + LINE
     return page
+
+
+def _picture(mean: Tensor, size: tuple[int, int]) -> Image.Image:
+    pixels = as_bytes(mean.expand(3, -1, -1) if len(mean) == 1 else mean[:3])
+    picture = Image.fromarray(pixels.permute(1, 2, 0).contiguous().cpu().numpy())
+    return picture.resize(size, Image.Resampling.BICUBIC)
+
+
+def _shortened(name: str, width: int) -> str:
+    """A name in letters that can be drawn, cut where the column ends."""
+    plain = name.encode("ascii", "replace").decode()
+    fits = int(width / LETTER)
+    return plain if len(plain) <= fits else plain[: fits - 3] + "..."
 
 
 def _moments(images: Tensor, by: Tensor, group: Group, batch: int) -> tuple[Tensor, float]:

@@ -27,13 +27,19 @@ SUREST = 0.98  # a purity is not taken for higher: its error would be
 
 
 class Turning(NamedTuple):
-    """Components of harmonics above 0: which of the M they are, and (m,) of each its harmonic, its weight in a
-    likelihood, and whether it is a real number."""
+    """Components of harmonics above 0: which of the M they are, and (m,) of each its harmonic, its purity, never taken
+    for more than SUREST, and whether it is a real number."""
 
     which: Tensor
     harmonic: Tensor
-    weight: Tensor
+    purity: Tensor
     real: Tensor
+
+    @property
+    def weight(self) -> Tensor:
+        """In the likelihood of a difference of two views: (m,)."""
+        weight = self.purity / (1 - self.purity.square())
+        return torch.where(self.real, weight / 2, weight)
 
 
 class Spectrum(nn.Module, Action):
@@ -167,11 +173,9 @@ class Spectrum(nn.Module, Action):
     def turning(self) -> Turning:
         """The components that tell by how much two features are turned."""
         which = (self.harmonic > 0) & (self.held_out > 0)
-        purity = self.held_out[which].clamp(max=SUREST)
         harmonic = self.harmonic[which]
-        weight = purity / (1 - purity.square())
-        real = torch.tensor([self.is_real(int(k)) for k in harmonic], device=weight.device, dtype=torch.bool)
-        return Turning(which, harmonic, torch.where(real, weight / 2, weight), real)
+        real = torch.tensor([self.is_real(int(k)) for k in harmonic], device=which.device, dtype=torch.bool)
+        return Turning(which, harmonic, self.held_out[which].clamp(max=SUREST), real)
 
     def turning_codes(self, z: Tensor) -> Tensor:
         """Those components of features: (B, D) -> complex (B, m)."""

@@ -96,10 +96,10 @@ def test_each_class_folder_on_its_own(cells, tmp_path, capsys):
     for name in ("round", "long"):
         assert apart(bearings(out / name)) < 8
     with Image.open(out / "mean.png") as two:
-        height = two.height
+        width = two.width
     assert main(["align", str(cells), "--picture", str(tmp_path / "one.png"), "--model", "m"]) == 0
     with Image.open(tmp_path / "one.png") as one:
-        assert height > 1.5 * one.height
+        assert width > 1.5 * one.width
 
 
 def test_what_is_sure_is_marked_and_all_are_turned(cells, tmp_path, capsys):

@@ -1,5 +1,6 @@
 """duet.align: turned copies come back, sets stay apart, any encoder will do."""
 
+import numpy as np
 import pytest
 import torch
 
@@ -117,12 +118,19 @@ def test_the_same_images_give_the_same_angles():
     assert torch.equal(first.probability, second.probability)
 
 
-def test_the_picture_has_a_row_a_set():
+def test_the_picture_has_a_column_a_set():
     images, _ = turned_copies(SHAPES[0], 6)
-    means = mean_images(images, duet.align(images, small, "rot360"), "crabs \N{GREEK SMALL LETTER ALPHA}")
-    one, two = draw_means([means]), draw_means([means, means])
-    assert two.height > 1.5 * one.height
-    assert means.caption.startswith("crabs ?: variance -")
+    means = mean_images(
+        images, duet.align(images, small, "rot360"), "a long name of crabs \N{GREEK SMALL LETTER ALPHA}"
+    )
+    one, three, many = (draw_means([means] * n) for n in (1, 3, 12))
+    assert three.width > 2 * one.width
+    assert three.height == one.height
+    assert many.height > 1.5 * one.height
+    pixels = torch.from_numpy(np.array(one)).float().mean(-1)
+    side = 4 * 32  # at least 112 pixels
+    before, after = (pixels[8 + 14 + down : 8 + 14 + down + side, 8 : 8 + side] for down in (0, side + 14))
+    assert after.max() > before.max() + 20  # what was smeared over a ring became a shape
 
 
 @pytest.mark.parametrize(
