@@ -34,7 +34,7 @@ def errors(by: Tensor, truth: Tensor) -> Tensor:
     return 360 * away[:, away.sum(0).argmin()]
 
 
-def turn_pixels(images: Tensor, sets: list[int], angles: int = 120, starts: int = 8) -> Alignment:
+def turn_pixels(images: Tensor, sets: list[int], angles: int = 90, starts: int = 6) -> Alignment:
     """Pixels' own best alignment: every image turned by every angle, the nearest to the mean taken, again and again."""
     by = torch.zeros(len(images), dtype=torch.float64)
     for name in sorted(set(sets)):
@@ -120,7 +120,7 @@ def copies(encoder: Encoder, images: Tensor, count: int = 36) -> dict[str, float
     return {**found_in, "worst_image_median_degrees": round(max(float(part.median()) for part in away), 2)}
 
 
-def real_set(name: str, encoder: Encoder, least: int = 30, most: int = 60) -> tuple[dict[str, Any], list[MeanImages]]:
+def real_set(name: str, encoder: Encoder, least: int = 30, most: int = 40) -> tuple[dict[str, Any], list[MeanImages]]:
     """Each class of a real set: by how much its variance around its mean falls."""
     size = encoder.image_size
     assert size is not None

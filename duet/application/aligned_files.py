@@ -78,7 +78,7 @@ def align_files(
     if not by_class:
         _hint(names)
         names = [""] * len(read)
-    alignment = align(pixels, encoder, turning, names, turns, batch_size)
+    alignment = align(pixels, encoder, turning, names, turns=turns, batch_size=batch_size)
     _write(read, alignment, targets if folder is not None else None, table, sure)
     sets = _means(pixels, alignment, names)
     if picture is not None:

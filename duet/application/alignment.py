@@ -67,6 +67,7 @@ def align(
     encoder: Encoder | Features,
     group: Group | str | None = None,
     sets: Sequence[Hashable] | None = None,
+    spectrum: Spectrum | None = None,
     turns: int = TURNS,
     batch_size: int = 256,
 ) -> Alignment:
@@ -76,8 +77,8 @@ def align(
     tensor (N,C,H,W). `group`: what the images were turned by, by default the model's own. `sets`: a name for each
     image; images of one name are aligned with each other only. `turns`: turned copies of each image to look at.
 
-    A model's own spectral action is used where it has one for the group; otherwise it is fitted to these very images,
-    turned at random.
+    The spectrum is fitted to these very images, turned at random: it reads them better than one that was fitted to
+    others. Give another as `spectrum`, such as the model's own, `encoder.actions["rot360"]["spectral"]`.
     """
     chosen = find_turning_group(encoder, group)
     if turns < 1:
@@ -93,7 +94,8 @@ def align(
         raise DuetError(
             "there is nothing to align: it takes at least 2 images" + (" of a set" if len(rows) > 1 else "")
         )
-    codes = _codes(pixels, encoder, chosen, turns, batch_size)
+    features = encoder.features if isinstance(encoder, Encoder) else encoder
+    codes = _codes(pixels, features, chosen, spectrum, turns, batch_size)
     # A set of one image stays as it is; that this is right is then chance.
     by = torch.zeros(len(pixels), dtype=torch.float64)
     probability = torch.full_like(by, 1 / codes.elements if codes.elements else 2 * NEAR)
@@ -136,11 +138,11 @@ def _pixels(images: Pictures, encoder: Encoder | Features, batch_size: int) -> T
     return torch.cat(parts) if parts else torch.empty(0, 1, 1, 1)
 
 
-def _codes(pixels: Tensor, encoder: Encoder | Features, group: Group, turns: int, batch_size: int) -> Codes:
+def _codes(
+    pixels: Tensor, features: Features, group: Group, spectrum: Spectrum | None, turns: int, batch_size: int
+) -> Codes:
     """The mean code of some turned copies of every image, each turned back."""
-    features = encoder.features if isinstance(encoder, Encoder) else encoder
-    spectrum = encoder.actions.get(group.name, {}).get(Spectrum.name) if isinstance(encoder, Encoder) else None
-    if not isinstance(spectrum, Spectrum):
+    if spectrum is None:
         spectrum = _fit(features, pixels, group, batch_size)
     views = orbit_views(features, pixels, group, turns, seed=1, batch=batch_size, track=_shown)
     turning = spectrum.turning

@@ -92,17 +92,16 @@ def test_two_images_are_enough():
     assert spread(duet.align(images, small, "rot360").by, by).max() < 3
 
 
-def test_a_models_own_spectral_action_is_used(monkeypatch):
+def test_a_spectrum_can_be_given(monkeypatch):
     encoder = random_encoder()
     images, by = turned_copies(SHAPES[0][:, 2:-2, 2:-2], 10)
-    views = orbit_views(encoder.features, images, DISC, 40)
-    before = duet.align(images, encoder)
-    encoder.add_action("rot360", spectrum_of(views, DISC))
+    given = spectrum_of(orbit_views(encoder.features, images, DISC, 40), DISC)
+    fitted = duet.align(images, encoder)
     monkeypatch.setattr("duet.application.alignment._fit", None)  # not called
-    after = duet.align(images, encoder)
-    assert after.group.name == "rot360"
-    assert spread(after.by, by).median() < 3
-    assert spread(before.by, by).median() < 3
+    found = duet.align(images, encoder, spectrum=given)
+    assert found.group.name == "rot360"
+    for one in (found, fitted):
+        assert spread(one.by, by).median() < 3
 
 
 def test_a_model_that_knows_differences_only_will_do():
