@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from .application import align
     from .callback import OnlineEquivariance
     from .error import DuetError
     from .evaluation import register_evaluation
@@ -30,6 +31,7 @@ _ROOMS = {
     "GROUPS": "groups",
     "OnlineEquivariance": "callback",
     "Representation": "representation",
+    "align": "application",
     "evaluate": "paper",  # which knows the costs too
     "import_plugin": "plugin",
     "load": "model",
@@ -50,6 +52,7 @@ __all__ = [
     "OnlineEquivariance",
     "Representation",
     "__version__",
+    "align",
     "evaluate",
     "import_plugin",
     "load",

@@ -38,7 +38,7 @@ def plan_copies(files: list[Found], folder: Path) -> dict[Found, Path]:
             place = Path(file.folder.resolve().name) / place
         target = root / place
         if taken.setdefault(target, file.path).resolve() != file.path.resolve():
-            raise DuetError(f"{shown(taken[target])} and {shown(file.path)} have one name; orient them separately")
+            raise DuetError(f"{shown(taken[target])} and {shown(file.path)} have one name; give them separately")
         if os.path.lexists(target):
             raise DuetError(f"{shown(target)} is there already, and nothing is written over; choose another folder")
         targets[file] = target

@@ -80,6 +80,11 @@ class Reader:
 
     def batches(self, files: Iterable[Found], total: int | None, label: str) -> Iterator[Batch]:
         """Features of all that can be read, in constant memory; an error when nothing can."""
+        for found, images in self.pictures(files, total, label):
+            yield Batch(found, self.encoder.features(images, self.batch_size))
+
+    def pictures(self, files: Iterable[Found], total: int | None, label: str) -> Iterator[tuple[list[Found], Tensor]]:
+        """The same with pixels (n, C, H, W) at the model's size."""
         with quiet():
             parts = self._decoded(files)
             for part in track(((len(part), part) for part in parts), total, label, unit="images"):
@@ -88,8 +93,7 @@ class Reader:
                 self.readable, self.unreadable = self.readable + len(good), self.unreadable + len(bad)
                 self._name(bad)
                 if good:
-                    images = stack_alike([torch.from_numpy(pixels) for _, pixels in good])
-                    yield Batch([file for file, _ in good], self.encoder.features(images, self.batch_size))
+                    yield [file for file, _ in good], stack_alike([torch.from_numpy(pixels) for _, pixels in good])
         self._close()
 
     def _decoded(self, files: Iterable[Found]) -> Iterator[list[tuple[Found, Pixels | str]]]:

@@ -75,7 +75,7 @@ def orient_files(
     elif folder is not None:
         output = Copies(plan_copies(files, folder), SAVERS[write])
     reader, turned, unsure, strange = Reader(encoder, batch_size), 0, 0, 0
-    with _open_csv(table) as rows:
+    with open_rows(table) as rows:
         for batch in reader.batches(files, len(files), "orienting"):
             found = estimate_rotation(encoder, batch.features, sure, snap, span)
             strange += int((~found.known).sum())
@@ -115,7 +115,7 @@ def _once(files: Iterator[Found]) -> list[Found]:
 
 
 @contextmanager
-def _open_csv(path: Path | None) -> Iterator[Any]:
+def open_rows(path: Path | None) -> Iterator[Any]:
     if path is None:
         yield None
         return

@@ -7,6 +7,7 @@ import sys
 
 from ..allocator import keep_freed_memory
 from ..error import DuetError, did_you_mean
+from .align import Align
 from .command import Command, Parser
 from .demo import Demo
 from .embed import Embed
@@ -20,7 +21,7 @@ from .score import Score
 from .train import Train
 
 COMMANDS: tuple[Command, ...] = (
-    *(Train(), Evaluate(), Score(), Embed(), Orient(), Export()),
+    *(Train(), Evaluate(), Score(), Embed(), Orient(), Align(), Export()),
     *(Report(), Explore(), List(), Demo()),
 )
 CHATTY = ("httpx", "datasets", "fsspec", "urllib3", "huggingface_hub")

@@ -9,22 +9,37 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from ..device import full_precision, widest
+from ..device import full_precision
 from ..error import DuetError
 from .action import Action, per_sample
 from .target import Estimate
+from .turn import best_turn, phases, sum_by_harmonic
 
 CHUNK_BYTES = 64_000_000  # views are taken this many bytes at a time
 STEERABLE = 0.3  # purity above which a component takes part in the action (docs/decisions.md)
 APART = 0.3  # what is left of a unit row, against the rows that are there, to be one of its own
 SUREST = 0.98  # a purity is not taken for higher: its error would be
-GRID = 360  # points of the curve that is searched for a difference
-NEWTON_STEPS = 3
+
+
+class Turning(NamedTuple):
+    """Components of harmonics above 0: which of the M they are, and (m,) of each its harmonic, its purity, never taken
+    for more than SUREST, and whether it is a real number."""
+
+    which: Tensor
+    harmonic: Tensor
+    purity: Tensor
+    real: Tensor
+
+    @property
+    def weight(self) -> Tensor:
+        """In the likelihood of a difference of two views: (m,)."""
+        weight = self.purity / (1 - self.purity.square())
+        return torch.where(self.real, weight / 2, weight)
 
 
 class Spectrum(nn.Module, Action):
@@ -150,6 +165,23 @@ class Spectrum(nn.Module, Action):
         """Whether the components of a harmonic are real numbers; the others turn in a plane."""
         return _is_real(k, self._elements)
 
+    @property
+    def elements(self) -> int:
+        """How many elements a finite group has; 0 for the circle."""
+        return self._elements
+
+    @property
+    def turning(self) -> Turning:
+        """The components that tell by how much two features are turned."""
+        which = (self.harmonic > 0) & (self.held_out > 0)
+        harmonic = self.harmonic[which]
+        real = torch.tensor([self.is_real(int(k)) for k in harmonic], device=which.device, dtype=torch.bool)
+        return Turning(which, harmonic, self.held_out[which].clamp(max=SUREST), real)
+
+    def turning_codes(self, z: Tensor) -> Tensor:
+        """Those components of features: (B, D) -> complex (B, m)."""
+        return self._codes(z, self.turning.which)
+
     def code(self, z: Tensor) -> dict[int, Tensor]:
         """The components of features, by harmonic: (B, D) -> complex (B, n_k), of unit mean square."""
         codes = self._codes(z)
@@ -178,16 +210,9 @@ class Spectrum(nn.Module, Action):
 
         The by that maximises the likelihood sum of w Re(exp(-2 pi i k by) conj(p_1) p_2), w = purity / (1 - purity^2).
         """
-        turning = (self.harmonic > 0) & (self.held_out > 0)
-        purity = self.held_out[turning].clamp(max=SUREST)
-        harmonic = self.harmonic[turning]
-        weight = purity / (1 - purity.square())
-        real = torch.tensor([self.is_real(int(k)) for k in harmonic], device=weight.device, dtype=torch.bool)
-        weight = torch.where(real, weight / 2, weight)
-        products = self._codes(first, turning).conj() * self._codes(second, turning) * weight
-        kinds = torch.unique(harmonic)
-        chosen = (harmonic.unsqueeze(1) == kinds).to(products.dtype)  # (M, K)
-        found, spread = _best_turn(products @ chosen, kinds, self._elements)
+        turning = self.turning
+        products = self._codes(first, turning.which).conj() * self._codes(second, turning.which) * turning.weight
+        found, spread = best_turn(*sum_by_harmonic(products, turning.harmonic), self._elements)
         return Estimate(found.to(first.dtype), spread.to(first.dtype))
 
     def extra_repr(self) -> str:
@@ -228,7 +253,7 @@ def _moments(z: Tensor, turns: Tensor, highest: int) -> _Moments:
         total.addmm_(flat.T, flat)
         for k, sum_k in enumerate(sums):
             # c_v = exp(-2 pi i k g_v) x_v; the products of a view with itself lose their phase, so they are `total`.
-            phase = _turn(turns[rows].flatten(), torch.tensor([-k], device=z.device)).reshape(len(rows), views, 1)
+            phase = phases(turns[rows].flatten(), torch.tensor([-k], device=z.device)).reshape(len(rows), views, 1)
             turned = (x * phase).sum(1)
             sum_k.addmm_(turned.T, turned.conj())
     pairs = images * views * (views - 1)
@@ -292,36 +317,6 @@ def _steering_rows(parts: list[tuple[Tensor, int, Tensor]], count: int) -> tuple
             scale += [float(k > 0)] if real else [2.0, 0.0]
     stacked = torch.stack(rows) if rows else basis
     return stacked, torch.tensor(components, dtype=torch.int64, device=device), torch.tensor(scale, device=device)
-
-
-def _best_turn(sums: Tensor, harmonic: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """Where Re sum_k S_k exp(-2 pi i k by) is largest, and how wide that peak is: (B, K), (K,) -> (B,), (B,)."""
-    points = count or GRID
-    kind = sums.real.dtype
-    grid = torch.arange(points, device=sums.device, dtype=kind) / points
-    waves = _turn(grid, harmonic).to(sums.dtype)
-    # A log likelihood, 2 Re sum_k S_k conj(wave_k), in real products: (B, points)
-    curve = 2 * (torch.view_as_real(sums).flatten(1) @ torch.view_as_real(waves).flatten(1).T)
-    best = grid[curve.argmax(1)]
-    if count == 0:
-        angular = 2 * math.pi * harmonic.to(kind)
-        for _ in range(NEWTON_STEPS):
-            wave = sums * _turn(best, -harmonic).to(sums.dtype)
-            slope, bend = (wave.imag * angular).sum(1), -(wave.real * angular.square()).sum(1)
-            step = torch.where(bend < 0, -slope / bend, torch.zeros_like(slope))
-            best = best + step.clamp(-0.5 / points, 0.5 / points)
-    masses = curve.softmax(1)
-    away = grid - best.unsqueeze(1)
-    spread = (masses * (away - away.round()).square()).sum(1).sqrt()
-    centred = best - best.round()  # in [-1/2, 1/2], both ends one element
-    return torch.where(centred <= -0.5, centred + 1, centred), spread
-
-
-def _turn(by: Tensor, harmonic: Tensor) -> Tensor:
-    """exp(2 pi i k by): (B,), (K,) -> complex (B, K)."""
-    wide = widest(by)
-    angle = 2 * math.pi * by.to(wide).unsqueeze(-1) * harmonic.to(wide)
-    return torch.complex(angle.cos(), angle.sin())
 
 
 def _turns(g: Tensor, elements: Sequence[float] | None) -> tuple[Tensor, int]:

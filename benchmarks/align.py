@@ -1,0 +1,187 @@
+"""How well sets are brought to one angle: digits whose turns are known, and real sets by how alike they become.
+
+Beside every encoder stand the pixels: their own codes, and the best that turning the images themselves can do.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from measure import write
+from torch import Tensor
+
+import duet
+from duet.application.alignment import Alignment, align
+from duet.application.mean_image import MeanImages, draw_means, mean_images
+from duet.data import open_images
+from duet.evaluation.rival import pixels, untrained
+from duet.groups import rot360
+from duet.model import Encoder
+
+DISC = rot360("circle")
+RIGHT = 45.0
+Aligner = Callable[[Tensor, list[int]], Alignment]
+
+
+def errors(by: Tensor, truth: Tensor) -> Tensor:
+    """Degrees between turns and the truth, less the common turn that suits them best: (N,), (N,) -> (N,)."""
+    away = (by - truth).unsqueeze(1) - torch.arange(3600, dtype=torch.float64) / 3600
+    away = (away - away.round()).abs()
+    return 360 * away[:, away.sum(0).argmin()]
+
+
+def turn_pixels(images: Tensor, sets: list[int], angles: int = 90, starts: int = 6) -> Alignment:
+    """Pixels' own best alignment: every image turned by every angle, the nearest to the mean taken, again and again."""
+    by = torch.zeros(len(images), dtype=torch.float64)
+    for name in sorted(set(sets)):
+        rows = torch.tensor([row for row, own in enumerate(sets) if own == name])
+        g = torch.arange(angles) / angles
+        turned = torch.stack([DISC.apply(image.expand(angles, -1, -1, -1), g).flatten(1) for image in images[rows]])
+        squares = turned.square().sum(-1)  # (n, angles)
+        best = None
+        for start in torch.linspace(0, len(rows) - 1, min(starts, len(rows))).long():
+            mean, before = turned[start, angles // 2], float("inf")
+            for _ in range(50):
+                chosen = (squares - 2 * turned @ mean).argmin(1)
+                mean = turned[torch.arange(len(rows)), chosen].mean(0)
+                now = float(squares.gather(1, chosen[:, None]).mean() - mean.square().sum())
+                if now >= before * (1 - 1e-6):
+                    break
+                before = now
+            if best is None or before < best[0]:
+                best = (before, chosen)
+        assert best is not None
+        by[rows] = -(best[1].double() / angles - DISC.identity)
+    return Alignment(DISC, by - by.round(), torch.full_like(by, torch.nan), {})
+
+
+def aligners(encoders: dict[str, Encoder], shape: tuple[int, int, int]) -> dict[str, Aligner]:
+    """How each encoder aligns, and the rivals that have learned nothing."""
+    first = next(iter(encoders.values()))
+    functions: dict[str, Any] = {
+        **encoders,
+        "untrained network": untrained(first).features,
+        "pixels, codes": pixels(shape, first.layout.dim, {"rot360": DISC}).features,
+    }
+    found: dict[str, Aligner] = {
+        name: lambda images, sets, own=own: align(images, own, DISC, sets) for name, own in functions.items()
+    }
+    return {**found, "pixels, turned themselves": turn_pixels}
+
+
+def digits(encoders: dict[str, Encoder], draws: int = 3) -> tuple[dict[str, Any], list[MeanImages]]:
+    """Held-out digits of each class, every one turned at random."""
+    images, labels = open_images("digits", "test", channels=1).tensors()
+    assert labels is not None
+    rows: dict[str, Any] = {}
+    means: list[MeanImages] = []
+    for name, own in aligners(encoders, (1, 28, 28)).items():
+        medians, away, probability = [], [], []
+        for seed in range(draws):
+            g = torch.rand(len(images), generator=torch.Generator().manual_seed(seed))
+            turned = DISC.apply(images, g)
+            found = own(turned, labels.tolist())
+            parts = [errors(found.by[labels == c], g[labels == c].double()) for c in range(10)]
+            medians.append(torch.stack([part.median() for part in parts]))
+            away.append(torch.cat(parts))
+            probability.append(torch.cat([found.probability[labels == c] for c in range(10)]))
+            if not means:
+                means = [mean_images(turned[labels == c], _part(found, labels == c), str(c)) for c in range(10)]
+        by_class, error, told = torch.stack(medians).mean(0), torch.cat(away), torch.cat(probability)
+        sure = told >= 0.9
+        rows[name] = {
+            "median_degrees": round(float(torch.stack(medians).quantile(0.5, dim=1).mean()), 2),
+            "median_degrees_by_class": [round(float(value), 1) for value in by_class],
+            "within_45_degrees": round(float((error <= RIGHT).double().mean()), 3),
+        }
+        if not bool(told.isnan().any()):
+            rows[name] |= {
+                "mean_probability": round(float(told.mean()), 3),
+                "sure": round(float(sure.double().mean()), 3),
+                "within_45_degrees_of_the_sure": round(float((error[sure] <= RIGHT).double().mean()), 3),
+            }
+        print("digits", name, rows[name], flush=True)
+    return rows, means
+
+
+def copies(encoder: Encoder, images: Tensor, count: int = 36) -> dict[str, float]:
+    """Turned copies of one image, for each of several images."""
+    away = []
+    for seed, image in enumerate(images):
+        g = torch.rand(count, generator=torch.Generator().manual_seed(seed))
+        found = align(DISC.apply(image.expand(count, -1, -1, -1), g), encoder, DISC)
+        away.append(errors(found.by, g.double()))
+    error = torch.cat(away)
+    found_in = {"median_degrees": round(float(error.median()), 2), "mean_degrees": round(float(error.mean()), 2)}
+    return {**found_in, "worst_image_median_degrees": round(max(float(part.median()) for part in away), 2)}
+
+
+def real_set(name: str, encoder: Encoder, least: int = 30, most: int = 40) -> tuple[dict[str, Any], list[MeanImages]]:
+    """Each class of a real set: by how much its variance around its mean falls."""
+    size = encoder.image_size
+    assert size is not None
+    held = open_images(name, "test", image_size=size[0], channels=encoder.channels)
+    images, labels = held.tensors()
+    assert labels is not None
+    assert held.classes is not None
+    kept = [c for c in range(len(held.classes)) if int((labels == c).sum()) >= least]
+    chosen = torch.cat([(labels == c).nonzero()[:most, 0] for c in kept])
+    images, labels = images[chosen], labels[chosen]
+    rows: dict[str, Any] = {"classes": len(kept), "images": len(images)}
+    shown: list[MeanImages] = []
+    for who, own in aligners({"duet, relative": encoder}, (encoder.channels, *size)).items():
+        found = own(images, labels.tolist())
+        means = [mean_images(images[labels == c], _part(found, labels == c), held.classes[c]) for c in kept]
+        before, after = (sum(getattr(one, f"variance_{when}") for one in means) for when in ("before", "after"))
+        falls = torch.tensor([one.fall for one in means])
+        rows[who] = {
+            "variance_fell_by": round(1 - after / before, 3),
+            "by_class": {one.name: round(one.fall, 3) for one in means},
+            "classes_where_it_fell": int((falls > 0).sum()),
+        }
+        if not bool(found.probability.isnan().any()):
+            rows[who]["sure"] = round(float((found.probability >= 0.9).double().mean()), 3)
+        print(name, who, {key: value for key, value in rows[who].items() if key != "by_class"}, flush=True)
+        shown = shown or means
+    rows["turned copies of one image"] = copies(encoder, images[:: max(1, len(images) // 12)][:12])
+    print(name, "copies", rows["turned copies of one image"], flush=True)
+    return rows, sorted(shown, key=lambda one: -one.fall)
+
+
+def _part(found: Alignment, which: Tensor) -> Alignment:
+    return Alignment(found.group, found.by[which], found.probability[which], {})
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--simclr", help="a SimCLR run on digits, as `make demo` leaves it")
+    parser.add_argument("--sets", nargs="*", default=[], metavar="NAME=RUN", help="real sets, each with a run on it")
+    parser.add_argument("--out", type=Path, help="write the figures there, as JSON")
+    parser.add_argument("--pictures", type=Path, help="draw the means of every set in this folder")
+    options = parser.parse_args()
+    encoders = {"duet, shipped": duet.load("digits-rot360", "cpu")}
+    if options.simclr:
+        encoders["simclr"] = duet.load(options.simclr, "cpu")
+    figures: dict[str, Any] = {}
+    figures["digits"], means = digits(encoders)
+    figures["digits"]["turned copies of one image"] = copies(
+        encoders["duet, shipped"], open_images("digits", "test", channels=1).sample(12, seed=0)
+    )
+    pictures = {"digits": means}
+    for given in options.sets:
+        name, _, run = given.partition("=")
+        figures[name], pictures[name] = real_set(name, duet.load(run, "cpu"))
+    for name, means in pictures.items():
+        if options.pictures:
+            options.pictures.mkdir(parents=True, exist_ok=True)
+            draw_means(means[:10]).save(options.pictures / f"align-{name}.png", optimize=True)
+    if options.out:
+        write(options.out, figures)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,151 @@
+"""Files brought to one common angle: copies, a table of angles, and the mean image before and after."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from ..error import DuetError
+from ..file import whole_file
+from ..groups import Rotation
+from ..model import Encoder
+from .alignment import TURNS, Alignment, align, find_turning_group
+from .destination import check_report, plan_copies
+from .files import Found, Reader, find_files, shown, stored
+from .mean_image import MeanImages, draw_means, mean_images
+from .orientation import open_rows
+from .output import Copies, Nowhere, Output
+from .rotation import save_turned
+
+SURE = 0.9
+PICTURE = "mean.png"
+"""The picture of the means, in the folder of the copies."""
+
+
+class AlignedFiles(NamedTuple):
+    """How many images were read, and how many of them are surely right; the means of every set."""
+
+    readable: int
+    sure: int
+    sets: list[MeanImages]
+    picture: Path | None
+
+    @property
+    def fall(self) -> float:
+        """By which share the variance of the images around the mean of their set fell, over all sets."""
+        before = sum(one.variance_before for one in self.sets)
+        return 1 - sum(one.variance_after for one in self.sets) / before if before > 0 else 0.0
+
+
+def align_files(
+    images: Sequence[str | os.PathLike[str]],
+    encoder: Encoder,
+    folder: Path | None = None,
+    table: Path | None = None,
+    picture: Path | None = None,
+    group: str | None = None,
+    by_class: bool = False,
+    sure: float = SURE,
+    turns: int = TURNS,
+    batch_size: int = 256,
+) -> AlignedFiles:
+    """Write copies to `folder`, each turned by minus its angle from the common one; a row for every readable image to
+    `table`; the means before and after to `picture`, by default `folder`/mean.png.
+
+    All copies are turned: without an upright, no image stands better as it is. `sure` only marks those whose
+    probability is that large. `by_class`: each sub-folder is a set of its own.
+    """
+    if folder is None and table is None and picture is None:
+        raise DuetError("say where to write: -o DIR for turned copies, --csv FILE for the angles, or both")
+    if not 0 <= sure <= 1:
+        raise DuetError(f"--sure is a probability, from 0 to 1, not {sure:g}")
+    turning = find_turning_group(encoder, group or _own_rotation(encoder))
+    if not isinstance(turning, Rotation):
+        raise DuetError(f"{turning.title or turning.name} is no rotation: files are turned by rot360 or rot4")
+    files = list(find_files(images))
+    if table is not None:
+        check_report(table, "--csv", files)
+    targets = {} if folder is None else plan_copies(files, folder)
+    picture = _picture_place(picture, folder, files, set(targets.values()))
+    reader = Reader(encoder, batch_size)
+    read, parts = [], []
+    for found, pixels in reader.pictures(files, len(files), "reading"):
+        read += found
+        parts.append(pixels)
+    pixels = _one_size(parts)
+    names = [_class_of(file) for file in read]
+    if not by_class:
+        _hint(names)
+        names = [""] * len(read)
+    alignment = align(pixels, encoder, turning, names, turns=turns, batch_size=batch_size)
+    _write(read, alignment, Nowhere() if folder is None else Copies(targets, save_turned), table, sure)
+    sets = _means(pixels, alignment, names)
+    if picture is not None:
+        with whole_file(picture) as partial:
+            draw_means(sets).save(partial, "PNG")
+    return AlignedFiles(len(read), int((alignment.probability >= sure).sum()), sets, picture)
+
+
+def _own_rotation(encoder: Encoder) -> str:
+    """The rotation that the model was trained with, if it was; any encoder can be aligned by."""
+    return next((name for name, known in encoder.groups.items() if isinstance(known, Rotation)), "rot360")
+
+
+def _write(files: list[Found], alignment: Alignment, output: Output, table: Path | None, sure: float) -> None:
+    degrees = torch.remainder(alignment.value + 180, 360) - 180
+    with open_rows(table) as rows:
+        for file, angle, probability in zip(files, degrees.tolist(), alignment.probability.tolist(), strict=True):
+            output.write((file, angle))
+            if rows is not None:
+                certain = str(probability >= sure).lower()
+                rows.writerow([stored(file.path), f"{angle:.2f}", f"{probability:.4f}", certain])
+
+
+def _means(pixels: Tensor, alignment: Alignment, names: list[str]) -> list[MeanImages]:
+    found = []
+    for name in sorted({name for name in names if name in alignment.coherence}):
+        rows = torch.tensor([row for row, own in enumerate(names) if own == name])
+        part = Alignment(alignment.group, alignment.by[rows], alignment.probability[rows], {})
+        found.append(mean_images(pixels[rows], part, name))
+    return found
+
+
+def _class_of(file: Found) -> str:
+    """The first folder below the one that was given; of files that were given themselves, their own."""
+    if file.folder is None:
+        return shown(Path(file.path.resolve().parent.name))
+    parts = file.path.relative_to(file.folder).parts
+    return shown(Path(parts[0])) if len(parts) > 1 else ""
+
+
+def _hint(names: list[str]) -> None:
+    folders = {name for name in names if name}
+    if len(folders) > 1:
+        print(
+            f"duet: the images of {len(folders)} folders are aligned as one set; --by-class aligns each on its own",
+            file=sys.stderr,
+        )
+
+
+def _picture_place(picture: Path | None, folder: Path | None, files: list[Found], copies: set[Path]) -> Path | None:
+    if picture is None:
+        picture = None if folder is None else folder / PICTURE
+    if picture is None:
+        return None
+    if picture.resolve() in copies:
+        raise DuetError(f"{shown(picture)} is the place of a copy; choose another with --picture FILE")
+    if any(file.path.resolve() == picture.resolve() for file in files):
+        raise DuetError(f"{shown(picture)} is one of the inputs; choose another --picture")
+    return picture
+
+
+def _one_size(parts: list[Tensor]) -> Tensor:
+    if len({part.shape[1:] for part in parts}) > 1:
+        raise DuetError("images of different sizes, and this model does not say which it takes: resize them")
+    return torch.cat(parts)

@@ -1,0 +1,77 @@
+"""duet align"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from .command import Command, add_images, open_model
+
+SURE = 0.9
+TURNS = 4
+
+
+class Align(Command):
+    """Bring image files to one common angle."""
+
+    name = "align"
+    summary = "bring image files to one common angle, where there is no upright"
+    description = """Estimate how far each image is turned from an angle that all have in common, in degrees
+counter-clockwise, and write copies turned back. For images that have no upright: plankton, cells, galaxies, aerial
+images. No labels are needed, and any model will do; one that was trained on such images with --reference relative does
+best.
+
+  duet align cells/ -o aligned/ --model runs/duet-rot360-cells
+  duet align cells/ --csv angles.csv --picture mean.png --model runs/duet-rot360-cells
+  duet align plankton/ -o aligned/ --by-class --model runs/duet-rot360-plankton
+
+The mean of the images before and after is drawn in aligned/mean.png: if it became sharp, it worked. All copies are
+turned; the table marks those whose angle is right to 45 degrees with a probability of 0.9 or more. The originals
+stay."""
+
+    def add_arguments(self, parser: argparse.ArgumentParser, chosen: bool) -> None:
+        """Images, model, and where copies, angles and the picture go."""
+        add_images(parser)
+        parser.add_argument("-o", "--out", type=Path, metavar="DIR", help="folder for the turned copies")
+        parser.add_argument("--csv", type=Path, metavar="FILE", help="table with path, degrees, probability, sure")
+        parser.add_argument(
+            "--picture", type=Path, metavar="FILE", help="the means before and after, as PNG [DIR/mean.png]"
+        )
+        parser.add_argument("--by-class", action="store_true", help="align each sub-folder on its own")
+        parser.add_argument(
+            "--group", metavar="rot360|rot4", help="any angle, or quarter turns only [the model's own, else rot360]"
+        )
+        parser.add_argument(
+            "--sure", type=float, default=SURE, metavar="P", help="probability that is marked as sure [%(default)s]"
+        )
+        parser.add_argument(
+            "--turns", type=int, default=TURNS, metavar="N", help="turned copies of each image to look at [%(default)s]"
+        )
+
+    def run(self, args: argparse.Namespace) -> int:
+        """Align, and say how many."""
+        from ..application import align_files
+
+        done = align_files(
+            args.images,
+            open_model(args),
+            args.out,
+            args.csv,
+            args.picture,
+            args.group,
+            args.by_class,
+            args.sure,
+            args.turns,
+            args.batch_size,
+        )
+        where = ", ".join(str(path) for path in (args.out, args.csv, done.picture) if path is not None)
+        sets = f" in {len(done.sets)} sets, each" if args.by_class else ""
+        print(
+            f"{done.readable} images{sets} brought to one angle, {done.sure} of them surely; "
+            f"their variance around the mean {_change(done.fall)}: {where}"
+        )
+        return 0
+
+
+def _change(fall: float) -> str:
+    return f"fell by {fall:.0%}" if fall >= 0 else f"rose by {-fall:.0%}"
