@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -9,6 +10,7 @@ import torch
 from torch import Tensor
 
 from ..device import widest
+from ..groups import Group
 from ..representation import ACTIONS, Action, FittedAction, Prescribed, Spectrum
 from ..unit import unit_name
 from .context import Context, Orbit
@@ -20,6 +22,8 @@ from .wording import percent
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+ElementError = Callable[[Tensor, Tensor, Group], Tensor]
+"""How far one element is from another."""
 SCORES = {"hit1": "Hit@1", "hit5": "Hit@5", "mrr": "MRR"}
 
 
@@ -135,7 +139,9 @@ def draw_queries(copies: int, images: int, queries: int, generator: torch.Genera
     return source, goal
 
 
-def answers(orbit: Orbit, source: Tensor, goal: Tensor, action: Action | None) -> Answers:
+def answers(
+    orbit: Orbit, source: Tensor, goal: Tensor, action: Action | None, error: ElementError = raw_error
+) -> Answers:
     """What an action finds; without one, what is found by somebody for whom all copies are alike."""
     count = len(orbit.g)
     if action is None:
@@ -145,7 +151,7 @@ def answers(orbit: Orbit, source: Tensor, goal: Tensor, action: Action | None) -
     found = score(distance, goal.flatten())
     rows = torch.arange(len(goal), device=goal.device).unsqueeze(1).expand_as(goal).flatten()
     right = orbit.g[goal.flatten(), rows]
-    off = raw_error(right.unsqueeze(1), orbit.g[:, rows].T, orbit.group)  # (N q, K)
+    off = error(right.unsqueeze(1), orbit.g[:, rows].T, orbit.group)  # (N q, K)
     missed = (found.nearest * off).sum(1)
     return Answers(*(v.reshape(goal.shape).cpu().double() for v in (found.hit1, found.hit5, found.reciprocal, missed)))
 

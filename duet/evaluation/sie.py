@@ -20,7 +20,7 @@ from ..representation.moment import standardise
 from .context import Context, Orbit
 from .evaluation import Claim, Evaluation, register_evaluation
 from .result import Result
-from .retrieval import distances, score
+from .retrieval import answers
 
 SEEDS = 3
 WIDTH = 256
@@ -167,20 +167,11 @@ def r_squared(wanted: Tensor, found: Tensor) -> float:
 def retrieval(orbit: Orbit, predictor: FittedAction | None) -> dict[str, Tensor]:
     """MRR, H@1, H@5 and PRE of every image, from its start to every other of its views: (N, n-1) each."""
     goals = orbit.goals().T.contiguous()  # (N, n-1)
-    count = len(orbit.g)
-    source = orbit.start.unsqueeze(1).expand_as(goals)
-    if predictor is None:
-        distance = torch.zeros(goals.numel(), count, device=goals.device)
-    else:
-        distance = distances(orbit, source, goals, predictor)
-    found = score(distance, goals.flatten())
-    rows = torch.arange(len(goals), device=goals.device).unsqueeze(1).expand_as(goals).flatten()
-    off = retrieval_error(orbit.g[goals.flatten(), rows].unsqueeze(1), orbit.g[:, rows].T, orbit.group)
-    missed = (found.nearest * off).sum(1)
-    values = {"mrr": found.reciprocal, "h1": found.hit1, "h5": found.hit5, "pre": missed}
-    if count <= 5:
+    found = answers(orbit, orbit.start.unsqueeze(1).expand_as(goals), goals, predictor, retrieval_error)
+    values = {"mrr": found.reciprocal, "h1": found.hit1, "h5": found.hit5, "pre": found.error}
+    if len(orbit.g) <= 5:
         del values["h5"]  # a hit always
-    return {name: value.reshape(goals.shape).cpu().double() for name, value in values.items()}
+    return values
 
 
 def retrieval_error(a: Tensor, b: Tensor, group: Group) -> Tensor:

@@ -7,11 +7,9 @@ import hashlib
 import json
 import math
 from collections.abc import Iterator, Sequence
-from importlib.resources import files
 from pathlib import Path
 from typing import NamedTuple
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -20,6 +18,7 @@ from ..evaluation.card import Card, Column, Row, cell, columns, row_title, shown
 from ..figure import COLOURS, FONT, GREY, LINES, new_figure, without_frame
 from ..file import write_text
 from .drawing import Picture, as_picture, data_uri
+from .template import open_templates, read_part
 from .wording import noun
 
 LABELLED = 12  # points that a picture can name
@@ -79,14 +78,8 @@ def write_card(card: Card, out: Path) -> Path:
 
 def render_card(card: Card) -> str:
     """The HTML of the page."""
-    templates = Environment(
-        loader=PackageLoader("duet", "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    script, style = ((files("duet") / "templates" / f"report.{kind}").read_text("utf-8") for kind in ("js", "css"))
+    templates = open_templates()
+    script, style = (read_part(f"report.{kind}") for kind in ("js", "css"))
     names = list(dict.fromkeys(row.encoder for row in card.rows if not row.rival))
     data = card.protocol.get("data")
     return templates.get_template("card.html").render(

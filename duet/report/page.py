@@ -10,11 +10,9 @@ import json
 import math
 import re
 from collections.abc import Iterable, Sequence
-from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from ..evaluation.evaluation import evaluation_of
@@ -24,6 +22,7 @@ from .drawing import Picture, as_picture, colour, data_uri, draw_curves, draw_re
 from .gathering import Run, read_runs, shown
 from .judgement import open_with, verdict_of
 from .table import Table, numbers, overview, settings
+from .template import open_templates, read_part
 from .wording import method_title, noun, rank, read_out, title
 
 LARGEST_DOWNLOAD = 300_000
@@ -68,14 +67,8 @@ def write_report(runs: Sequence[Path], out: Path) -> Path:
 
 def render(runs: Sequence[Run]) -> str:
     """The HTML of the page. Whatever comes from files is escaped, and a policy keeps out scripts but the page's own."""
-    templates = Environment(
-        loader=PackageLoader("duet", "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    script, style = ((files("duet") / "templates" / f"report.{kind}").read_text("utf-8") for kind in ("js", "css"))
+    templates = open_templates()
+    script, style = (read_part(f"report.{kind}") for kind in ("js", "css"))
     templates.filters["maths"] = maths
     curves = draw_curves(runs)
     alt = f"The losses of {', '.join(run.name for run in runs)} over the epochs of training."

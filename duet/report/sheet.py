@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import io
 import math
-from importlib.resources import files
 from pathlib import Path
 from typing import NamedTuple
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from PIL import Image
 
@@ -21,6 +19,7 @@ from ..data.input import map_in_order
 from ..file import write_text
 from ..progress import track
 from .drawing import data_uri
+from .template import open_templates, read_part
 
 SIDE = 160
 """Pixels of a thumbnail's longer side."""
@@ -41,14 +40,8 @@ def write_sheet(sheet: Sheet, done: Oriented, out: Path) -> Path:
     """Write the page, all of it or nothing."""
     cases = sheet.cases
     pairs = [pair for pair in track(((1, pair) for pair in map_in_order(_pair, cases)), len(cases), "drawing") if pair]
-    templates = Environment(
-        loader=PackageLoader("duet", "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    style = (files("duet") / "templates" / "report.css").read_text("utf-8")
+    templates = open_templates()
+    style = read_part("report.css")
     page = templates.get_template("sheet.html").render(pairs=pairs, done=done, style=Markup(style), side=SIDE)
     write_text(out, page)
     return out
