@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import torch
 from torch import Tensor
 
-from ..domain import Topology, as_domain
-from ..representation.moment import standardise
+from ..domain import Domain, Topology, as_domain
+from ..representation.moment import standard_scale
 from .context import Context, Orbit
 
 SEEDS = 3
@@ -37,17 +40,26 @@ def probe_shuffled(context: Context, orbit: Orbit) -> Tensor:
 
 
 def linear_probe(z: Tensor, g: Tensor, z_test: Tensor, cyclic: Topology) -> Tensor:
-    """g by ridge regression from standardised features, of (cos, sin) 2 pi g on the circle: (N,D), (N,), (n,D) -> (n,).
+    """g by ridge regression from standardised features: (N,D), (N,), (n,D) -> (n,)."""
+    domain = as_domain(cyclic)
+    return domain.from_coordinates(fit_probe(z, g, domain)(z_test)).float()
 
-    The penalty is chosen by leave-one-out error.
+
+def fit_probe(z: Tensor, g: Tensor, domain: Domain) -> Callable[[Tensor], Tensor]:
+    """Ridge regression of g, or of (cos, sin) 2 pi g on the circle, from standardised features: (N,D), (N,).
+
+    The penalty is chosen by leave-one-out error. Returns what predicts from other features, (n,D) -> (n,1) or (n,2).
     """
     from sklearn.linear_model import RidgeCV
 
-    domain = as_domain(cyclic)
-    x, x_test = (part.double().cpu().numpy() for part in standardise(z, z_test))
-    model = RidgeCV(alphas=np.logspace(-2, 4, 7)).fit(x, domain.coordinates(g.double()).cpu().numpy())
-    predicted = torch.from_numpy(model.predict(x_test).reshape(len(x_test), -1))
-    return domain.from_coordinates(predicted).float()
+    mean = z.mean(0)
+    scale = standard_scale(mean, z.std(0))
+
+    def standard(other: Tensor) -> Any:
+        return ((other - mean) / scale).double().cpu().numpy()
+
+    model = RidgeCV(alphas=np.logspace(-2, 4, 7)).fit(standard(z), domain.coordinates(g.double()).cpu().numpy())
+    return lambda other: torch.from_numpy(model.predict(standard(other)).reshape(len(other), -1))
 
 
 def _all(z: Tensor) -> Tensor:

@@ -46,7 +46,8 @@ class Pretrained:
 class Trunk(nn.Module):
     """A frozen network read at some layers, each pooled to a grid: (B,3,H,W) in [0,1] -> (B, channels, side, side).
 
-    `grid` is the side wanted; where a layer's map is smaller, the smallest of their sides is taken.
+    `grid` is the side wanted; where all maps are smaller, the largest of their sides is taken. A map that is
+    smaller than the grid is repeated over it: a late layer beside an early one.
     """
 
     mean: Tensor
@@ -65,7 +66,7 @@ class Trunk(nn.Module):
         self.eval()
         with torch.no_grad():
             shapes = [tuple(found.shape[1:]) for found in self._read(torch.zeros(1, 3, *image_size))]
-        self.side = min(grid, *(min(height, width) for _, height, width in shapes))
+        self.side = min(grid, max(min(height, width) for _, height, width in shapes))
         self.channels = sum(channels for channels, _, _ in shapes)
         if self.channels == 3:
             raise DuetError(f"what is read of {name} has 3 channels, as images have: read another layer")

