@@ -46,7 +46,9 @@ def test_one_call_leaves_the_model_its_numbers_and_its_pictures(folder, monkeypa
     assert {key.split()[0] for key in found["numbers"]} == {"duet", "simclr", "probe"}
     for turned in found["numbers"].values():
         for own in turned.values():
-            assert 0 <= own["within_45"] <= 1 and 0 <= own["median_degrees"] <= 180 and own["images"] == 24
+            assert 0 <= own["within_45"] <= 1
+            assert 0 <= own["median_degrees"] <= 180
+            assert own["images"] == 24
     assert found["numbers"]["probe 1"]["quarters"]["within_45"] > 0.8  # what is up is easily seen
     assert set(found["kinds"]["any"]) == {"pet", "scene"}
     assert load(folder / "out" / "model").turns == 4
