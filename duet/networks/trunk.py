@@ -28,6 +28,8 @@ TRUNKS = {
     "module:build": "a function of yours",
 }
 """What can be a trunk, each in a line."""
+LITE0_LAYERS = ("blocks.10", "blocks.14")
+"""What is read of lite0: where things are, and what they are."""
 REDUCTION = 16
 """How many pixels along a side are one place of the layer that is read by default, where a network tells."""
 
@@ -118,8 +120,8 @@ def build_trunk(
 ) -> Trunk:
     """A trunk by name: lite0, `timm:<model>` with pretrained weights, or your own `module:build`, which is imported.
 
-    `layers` are names of its modules; by default what its source knows to hold pose: the 11th block of lite0, of timm's
-    models the last layer that sees one place for every 16 pixels.
+    `layers` are names of its modules; by default what its source knows to hold pose: the 11th and the 15th block
+    of lite0, of timm's models the last layer that sees one place for every 16 pixels.
     """
     if name == "lite0":
         source = _lite0(layers)
@@ -161,7 +163,7 @@ def _as_map(output: object, where: str) -> Tensor:
 
 
 def _lite0(layers: Sequence[str]) -> Pretrained:
-    layers = tuple(layers) or ("blocks.10",)
+    layers = tuple(layers) or LITE0_LAYERS
     # What comes after the last layer that is read need not be there.
     return Pretrained(lite0(max(map(_blocks_up_to, layers))), layers, SHA256, (0.5,) * 3, (0.5,) * 3)
 
