@@ -110,9 +110,10 @@ class Reader:
         return chain.from_iterable(map_in_order(self._read_some, in_parts(files, PORTION), ahead))
 
     def _read_some(self, files: list[Found]) -> list[tuple[Found, Pixels | str]]:
-        return [self._read(file) for file in files]
+        return [self.read(file) for file in files]
 
-    def _read(self, file: Found) -> tuple[Found, Pixels | str]:
+    def read(self, file: Found) -> tuple[Found, Pixels | str]:
+        """A file with its pixels at the model's size, or the reason why there are none."""
         try:
             return file, read_pixels(file.path, self.encoder.channels, self.encoder.image_size)
         except Unreadable as error:

@@ -1,0 +1,78 @@
+"""Which shipped model fits a user's images, where none is named: the one that knows most of a few of them."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import torch
+
+from ..data.decoding import quiet
+from ..data.input import stack_alike
+from ..error import DuetError
+from ..model import Encoder, load
+from ..model.hub import shipped_models
+from .angle import rotation_axis
+from .files import Found, Reader, find_files
+
+SAMPLE = 48
+"""Images that are looked at."""
+LEAST = 0.5
+"""The share of them that a model has to know."""
+
+
+class Choice(NamedTuple):
+    """A shipped model, its name, and how many of how many images it knows."""
+
+    encoder: Encoder
+    name: str
+    known: int
+    images: int
+
+    def __str__(self) -> str:
+        return f"model: {self.name}, which knows {self.known} of {self.images} of these images"
+
+
+def choose_model(images: Iterable[str | os.PathLike[str]], device: str = "auto", turns: int | None = None) -> Choice:
+    """The shipped model that can turn such images upright; one line says why there is none."""
+    sample = draw(find_files(images), SAMPLE)
+    tried: list[Choice] = []
+    reasons: list[str] = []
+    for name in shipped_models():
+        try:
+            encoder = load(name, device, turns=turns)
+        except DuetError as error:
+            reasons.append(str(error))
+            continue
+        with quiet():
+            tried.append(Choice(encoder, name, *_known(encoder, sample)))
+    best = max(tried, key=lambda choice: choice.known, default=None)
+    if best is None or best.known < max(1, LEAST * best.images):
+        told = ", ".join(f"{choice.name} knows {choice.known} of {choice.images}" for choice in tried)
+        more = "; ".join(reason for reason in (told, *reasons) if reason)
+        raise DuetError(f"no shipped model knows such images ({more}): name one of yours with --model RUN")
+    return best
+
+
+def draw(files: Iterable[Found], count: int) -> list[Found]:
+    """`count` of the files, each as likely as any other, the same every time; in one pass over any number."""
+    chance, kept = random.Random(0), list[Found]()
+    for place, found in enumerate(files):
+        if place < count:
+            kept.append(found)
+        elif (slot := chance.randint(0, place)) < count:
+            kept[slot] = found
+    return kept
+
+
+def _known(encoder: Encoder, sample: list[Found]) -> tuple[int, int]:
+    """How many images the model knows, of how many that can be read."""
+    reader = Reader(encoder, SAMPLE)
+    read = [pixels for _, pixels in map(reader.read, sample) if not isinstance(pixels, str)]
+    if not read:
+        return 0, 0
+    features = encoder.features(stack_alike([torch.from_numpy(pixels) for pixels in read]))
+    known = encoder.recover(features, rotation_axis(encoder)).known
+    return 0 if known is None else int(known.sum()), len(read)
