@@ -54,6 +54,11 @@ def check_reading(encoder: Encoder, sure: float, snap: bool, span: float | None)
     if span is not None and encoder.groups[axis.name].elements is not None:
         raise DuetError("this model knows quarter turns only, and no tilts; --range needs one trained with rot360")
     if sure and (encoder.confidence is None or axis.name not in encoder.confidence.axes):
+        if encoder.confidences:
+            known = " or ".join(map(str, sorted(encoder.confidences)))
+            raise DuetError(
+                f"this model knows how sure it is with {known} turns, not with {encoder.turns}: give --turns {known}"
+            )
         raise DuetError(
             "this model cannot tell how sure it is: train it on 1,000 images or more without --no-calibrate, or give "
             "--sure 0 to turn every image"

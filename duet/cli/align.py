@@ -54,7 +54,7 @@ stay."""
 
         done = align_files(
             args.images,
-            open_model(args),
+            open_model(args, turns=1),  # the copies are turned here, at angles of their own
             args.out,
             args.csv,
             args.picture,

@@ -97,15 +97,22 @@ def add_images(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--batch-size", type=int, default=256, metavar="N", help="images at a time [%(default)s]")
 
 
-def open_model(args: argparse.Namespace) -> Encoder:
-    """The model that was named; one line says what to name where none was."""
+def add_turns(parser: argparse.ArgumentParser) -> None:
+    """How many turned copies of an image the model looks at."""
+    parser.add_argument(
+        "--turns", type=int, metavar="N", help="turned copies of an image to look at; 1 is fastest [the model's own]"
+    )
+
+
+def open_model(args: argparse.Namespace, turns: int | None = None) -> Encoder:
+    """The model that was named, with its own turns or so many; one line says what to name where none was."""
     if args.model is None:
         raise DuetError(
             "say which model: --model RUN, trained on images such as these; --model digits-rot360 is for grey digits"
         )
     from ..model import load
 
-    return load(args.model, args.device)
+    return load(args.model, args.device, turns=turns)
 
 
 def key_values(given: list[str]) -> dict[str, str]:

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from ..error import DuetError
-from .command import Command, add_images, open_model
+from .command import Command, add_images, add_turns, open_model
 
 
 class Embed(Command):
@@ -27,6 +27,7 @@ out."""
     def add_arguments(self, parser: argparse.ArgumentParser, chosen: bool) -> None:
         """Images, model, and where the table goes."""
         add_images(parser)
+        add_turns(parser)
         parser.add_argument("-o", "--out", type=Path, required=True, metavar="FILE", help="out.parquet or out.npz")
 
     def run(self, args: argparse.Namespace) -> int:
@@ -35,6 +36,6 @@ out."""
             raise DuetError(f"{args.out} should end in .parquet or .npz")
         from ..application import embed_files
 
-        rows = embed_files(args.images, args.out, open_model(args), args.batch_size)
+        rows = embed_files(args.images, args.out, open_model(args, args.turns), args.batch_size)
         print(f"{rows} {'image' if rows == 1 else 'images'}: {args.out}")
         return 0

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from ..error import DuetError
-from .command import Command
+from .command import Command, add_turns
 
 
 class Evaluate(Command):
@@ -15,7 +15,8 @@ class Evaluate(Command):
     name = "evaluate"
     summary = "measure a trained run, or any encoder"
     description = """Measure what an encoder can do and write RUN/results. What was measured before is kept.
-Results of other images, or of another group than the run's first, go to a folder of their name in RUN/results.
+Results of other images, of another group than the run's first or of other turns than the model's own go to a folder of
+their name in RUN/results.
 
   duet evaluate runs/duet-rot360-digits
   duet evaluate runs/duet-rot360-digits --only recovery equivariance
@@ -37,6 +38,7 @@ Results of other images, or of another group than the run's first, go to a folde
         parser.add_argument("--seed", type=int, default=0, help="of what is drawn [%(default)s]")
         parser.add_argument("--data", help="other images than the run's own")
         parser.add_argument("--group", help="another group than the run's first; with --encoder the group")
+        add_turns(parser)
         parser.add_argument(
             "--encoder", metavar="MODULE:FUNCTION", help="an encoder of your own: a function that builds it"
         )
@@ -68,7 +70,7 @@ Results of other images, or of another group than the run's first, go to a folde
             size = {"image_size": args.image_size, "channels": args.channels}
             context = open_encoder_context(args.encoder, group, args.data, **size, **options)
         else:
-            context = open_context(args.model, data=args.data, group=group, **options)
+            context = open_context(args.model, data=args.data, group=group, turns=args.turns, **options)
         out = args.out or (None if args.model is None else results_folder(args.model, context))
         results = evaluate(context, names, force=args.force, out=out, rivals=args.rivals)
         if not results:

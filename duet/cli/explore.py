@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from .command import Command
+from .command import Command, add_turns
 
 
 class Explore(Command):
@@ -17,11 +17,12 @@ class Explore(Command):
         """The model and how it is served."""
         parser.add_argument("model", metavar="RUN", help="a run's folder, or a model's name")
         parser.add_argument("--port", type=int, help="default: the first free one from 7860")
+        add_turns(parser)
         parser.add_argument("--no-browser", action="store_true", help="only serve the page")
 
     def run(self, args: argparse.Namespace) -> int:
         """Serve until interrupted."""
         from ..explorer import explore
 
-        explore(args.model, args.port, browser=not args.no_browser, device=args.device)
+        explore(args.model, args.port, browser=not args.no_browser, device=args.device, turns=args.turns)
         return 0

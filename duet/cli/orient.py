@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from ..error import DuetError
-from .command import Command, add_images, open_model
+from .command import Command, add_images, add_turns, open_model
 
 SURE = 0.9
 
@@ -44,6 +44,7 @@ Copies keep their folders, names, formats and sizes; corners that the image does
     def add_arguments(self, parser: argparse.ArgumentParser, chosen: bool) -> None:
         """Images, model, what to read, and where copies and angles go."""
         add_images(parser)
+        add_turns(parser)
         parser.add_argument("-o", "--out", type=Path, metavar="DIR", help="folder for the corrected copies")
         parser.add_argument("--csv", type=Path, metavar="FILE", help="table with path, degrees, probability, sure")
         parser.add_argument(
@@ -81,7 +82,7 @@ Copies keep their folders, names, formats and sizes; corners that the image does
             sheet = Sheet()
         done = orient_files(
             args.images,
-            open_model(args),
+            open_model(args, args.turns),
             args.out,
             args.csv,
             args.sure,

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from ..error import DuetError
-from .command import Command
+from .command import Command, add_turns
 
 
 class Score(Command):
@@ -52,6 +52,7 @@ each network untrained. An ENCODER is one of
         parser.add_argument(
             "--no-rivals", dest="rivals", action="store_false", help="leave out the pixels and the untrained networks"
         )
+        add_turns(parser)
         parser.add_argument("--out", type=Path, metavar="FILE", help="all numbers, as JSON")
         parser.add_argument("--html", type=Path, metavar="FILE", help="one page with a table and a picture")
         parser.add_argument(
@@ -81,6 +82,7 @@ each network untrained. An ENCODER is one of
             device=args.device,
             rivals=args.rivals,
             shares=args.features is not None,
+            turns=args.turns,
         )
         print(write_table(card))
         if args.out is not None:

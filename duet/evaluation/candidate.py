@@ -57,7 +57,7 @@ class Named(ABC):
         """Make it ready for these images; `width`: how many features others have."""
 
 
-def find_encoder(name: str, device: torch.device) -> Named:
+def find_encoder(name: str, device: torch.device, turns: int | None = None) -> Named:
     """A run, a model's folder, a shipped model, a Hub id, timm:NAME, module:build, pixels or untrained:NAME."""
     if name == PIXELS:
         return _Pixels()
@@ -67,7 +67,7 @@ def find_encoder(name: str, device: torch.device) -> Named:
         return _Timm(name)
     if is_spec(name):
         return _Module(name)
-    return _Trained(name, device)
+    return _Trained(name, device, turns)
 
 
 class _Pixels(Named):
@@ -81,8 +81,8 @@ class _Pixels(Named):
 class _Trained(Named):
     """What `duet.load` finds."""
 
-    def __init__(self, name: str, device: torch.device) -> None:
-        self.encoder = load(name, device)
+    def __init__(self, name: str, device: torch.device, turns: int | None) -> None:
+        self.encoder = load(name, device, turns=turns)
         self.name, self.size = Path(name).name if Path(name).exists() else name, self.encoder.image_size
 
     def build(self, images: Images, groups: Groups, device: torch.device, seed: int, width: int) -> Candidate:

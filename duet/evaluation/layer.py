@@ -68,7 +68,10 @@ class Tap:
 
         with self._listening(keep, lambda: batches.append({})):
             subject.features(images)
-        return torch.cat([torch.cat([batch[reading] for reading in readings], 1) for batch in batches])
+        found = [torch.cat([batch[reading] for reading in readings], 1) for batch in batches]
+        # A model may look at turned copies too: in every batch the untouched images come first.
+        copies = sum(map(len, found)) // max(1, len(images))
+        return torch.cat([part[: len(part) // copies] for part in found])
 
     def readings(self, subject: Subject, images: Tensor) -> list[Reading]:
         """Both ways to read every layer that takes part, in the order in which they are computed."""

@@ -54,19 +54,21 @@ def score(
     rivals: bool = True,
     shares: bool = False,
     progress: bool = True,
+    turns: int | None = None,
 ) -> Card:
     """Score encoders, each by whatever name it goes, under every group; see `find_encoder` for the names.
 
     All of them see the same images: of `image_size`, else as large as the largest that one was made for, else as they
     are. A file of features (.parquet) needs no `data`. `layers`: names or patterns of layers to score too. `shares`:
-    also how much of every feature's variance the group explains.
+    also how much of every feature's variance the group explains. `turns`: copies of an image that trained models look
+    at; default each one's own.
     """
     if not encoders or not groups:
         raise DuetError("give at least one encoder and one group")
     kinds = [find_group(group) for group in groups]
     chosen, where = find_sizes(sizes), find_device(device)
     files = [name for name in encoders if _is_file(name)]
-    named = [find_encoder(name, where) for name in encoders if not _is_file(name)]
+    named = [find_encoder(name, where, turns) for name in encoders if not _is_file(name)]
     rows: list[Row] = []
     found: list[FeatureShares] = []
     protocol: dict[str, Any] = {"data": None, "sizes": asdict(chosen), "seed": seed, "views": chosen.views}

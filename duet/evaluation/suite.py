@@ -36,9 +36,18 @@ def open_context(
     seed: int = 0,
     device: str | torch.device = "auto",
     transfer: Sequence[str] = (),
+    turns: int | None = None,
 ) -> Context:
-    """The context of a run's folder or a trained encoder, on its own images unless others are named."""
+    """The context of a run's folder or a trained encoder, on its own images unless others are named.
+
+    `turns`: turned copies of an image that the model of a folder looks at; default its own.
+    """
     encoder = run if isinstance(run, Encoder) else load(run, device)
+    other_turns = turns is not None and turns != encoder.turns
+    if turns is not None and other_turns:
+        if isinstance(run, Encoder):
+            raise DuetError("an Encoder has its turns already: set encoder.turns")
+        encoder.turns = turns
     own = training_data(encoder)
     wanted = {**own, "source": data, "subset": None} if data is not None else own
     if "source" not in wanted:
@@ -54,6 +63,7 @@ def open_context(
     chosen = encoder.groups.get(key) or find_group(group if group is not None else key)
     foreign = [PurePath(data).name or "images"] if data not in (None, own.get("source")) else []
     foreign += [chosen.name] if chosen.name != (names[0] if names else chosen.name) else []
+    foreign += [f"turns-{turns}"] if other_turns else []
     return Context(
         encoder,
         train,

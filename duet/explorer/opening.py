@@ -69,9 +69,9 @@ class Explorer:
         return any(axis.name == name for axis in self.encoder.layout.axes)
 
 
-def open_explorer(run: str | os.PathLike[str], device: str = "auto") -> Explorer:
+def open_explorer(run: str | os.PathLike[str], device: str = "auto", turns: int | None = None) -> Explorer:
     """Everything that the page needs of a trained run; what is missing is left out, and said."""
-    encoder = load(run, device)
+    encoder = load(run, device, turns=turns)
     found = {name: load_decoder(run, name, device) for name in encoder.groups}
     decoders = {name: decoder for name, decoder in found.items() if decoder is not None}
     try:

@@ -22,12 +22,18 @@ EVENT = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
 """Of every event: answered at once, without a curtain over the page, and not offered as an API."""
 
 
-def explore(run: str | os.PathLike[str], port: int | None = None, browser: bool = True, device: str = "auto") -> None:
+def explore(
+    run: str | os.PathLike[str],
+    port: int | None = None,
+    browser: bool = True,
+    device: str = "auto",
+    turns: int | None = None,
+) -> None:
     """Serve the page of a trained run on this machine until it is interrupted."""
     if port is not None and not 0 < port < 2**16:
         raise DuetError(f"ports are 1 to 65535, not {port}")
     gradio = import_gradio()
-    explorer = open_explorer(run, device)
+    explorer = open_explorer(run, device, turns)
     with tempfile.TemporaryDirectory(prefix="duet-explore-") as folder:
         os.environ["GRADIO_TEMP_DIR"] = folder  # dropped files go with the page
         page = build(explorer, gradio)

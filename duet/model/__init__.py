@@ -3,8 +3,9 @@
 from .artifact import load, load_decoder, save_decoder
 from .calibration import fit_confidence
 from .confidence import Confidence
-from .encoder import Encoder, training_data
+from .encoder import Encoder
 from .fitting import OrbitViews, fit_action, has_spectrum, orbit_views, spectrum_of, transformed_pairs
+from .provenance import training_data
 from .reading import Reading
 
 __all__ = [

@@ -22,12 +22,13 @@ from ..groups import Group, find_group
 from ..networks import Backbone, OnlineHead, build_backbone
 from ..networks.decoder import Decoder
 from ..plugin import home_of, is_spec, require_plugins, trusted
-from ..representation import layout_from_dict
+from ..representation import Spectrum, layout_from_dict
 from ..representation.storage import action_tensors, list_actions, part_of, read_actions
 from .card import model_card
 from .checkpoint import read_checkpoint, write_checkpoint
 from .confidence import Confidence
 from .encoder import Encoder
+from .half import in_half, in_single
 from .hub import find_model
 
 FORMAT = 2
@@ -38,28 +39,34 @@ def load(
     device: str | torch.device = "auto",
     *,
     backbone: Backbone | None = None,
+    turns: int | None = None,
     **options: Any,
 ) -> Encoder:
     """The encoder of a run, a model's folder, a shipped name or a Hub id, on a device.
 
-    Give the backbone if it was one of your own. `revision`, `token`, `cache_dir`, ... go to the Hub's download.
+    Give the backbone if it was one of your own. `turns`: turned copies of an image to look at; default the model's own,
+    1 is fastest. `revision`, `token`, `cache_dir`, ... go to the Hub's download.
     """
     where = find_device(device)
-    return _read(find_model(name, **options), backbone).to(where)
+    encoder = _read(find_model(name, **options), backbone).to(where)
+    encoder.turns = encoder.turns if turns is None else turns
+    return encoder
 
 
-def write_model(encoder: Encoder, folder: Path, provenance: Mapping[str, Any]) -> Path:
+def write_model(encoder: Encoder, folder: Path, provenance: Mapping[str, Any], half: bool = False) -> Path:
     """Write the weights, then the card if there is none, then what makes them a model: without it there is none."""
     folder.mkdir(parents=True, exist_ok=True)
     tensors = {f"backbone.{key}": value for key, value in encoder.backbone.state_dict().items()}
     if encoder.head is not None:
         tensors |= {f"head.{key}": value for key, value in encoder.head.state_dict().items()}
     tensors |= action_tensors(encoder.actions)
-    confidence = encoder.confidence
-    if confidence is not None:
-        tensors |= {"confidence.mean": confidence.mean, "confidence.whitening": confidence.whitening}
+    for turns, own in encoder.confidences.items():
+        tensors |= {f"{_place(turns)}.mean": own.mean, f"{_place(turns)}.whitening": own.whitening}
     # Copies, since safetensors refuses tensors that share memory, as tied weights do.
     copies = {key: value.detach().to("cpu", copy=True).contiguous() for key, value in tensors.items()}
+    if half:
+        # The law T_a T_b = T_(a + b) of a spectrum is exact, and stays so.
+        copies = in_half(copies, exact=[key for key in copies if f".{Spectrum.name}." in key])
     try:
         json.dumps(dict(provenance), allow_nan=False)
     except (TypeError, ValueError) as error:
@@ -73,6 +80,7 @@ def write_model(encoder: Encoder, folder: Path, provenance: Mapping[str, Any]) -
         shutil.rmtree(folder / "decoders", ignore_errors=True)  # they decode features of other weights
     if not (folder / "README.md").exists():
         write_text(folder / "README.md", model_card(encoder, provenance))
+    told = {turns: own.to_dict() for turns, own in encoder.confidences.items()}
     config = {
         "format": FORMAT,
         "weights_sha256": digest,
@@ -84,7 +92,10 @@ def write_model(encoder: Encoder, folder: Path, provenance: Mapping[str, Any]) -
         "classes": None if encoder.classes is None else list(encoder.classes),
         "num_classes": None if encoder.head is None else encoder.head.linear.out_features,
         "actions": list_actions(encoder.actions),
-        "confidence": None if confidence is None else confidence.to_dict(),
+        "precision": "float16" if half else "float32",
+        "turns": encoder.turns,
+        "confidence": told.pop(1, None),
+        "confidences": {str(turns): own for turns, own in told.items()},
         "provenance": dict(provenance),
     }
     write_json(folder / "config.json", config)
@@ -130,7 +141,7 @@ def _read(folder: Path, backbone: Backbone | None) -> Encoder:
         # Saved over another model and cut short in between, the weights would be those of neither.
         if _sha256(weights) != config.get("weights_sha256"):
             raise DuetError("it is damaged, or of another model than the config.json beside it")
-        tensors = load_file(weights)
+        tensors = in_single(load_file(weights))
     except (OSError, SafetensorError, DuetError) as error:
         raise DuetError(f"cannot read {weights}: {first_line(error)}") from None
     backbone = backbone or _read_backbone(folder, config)
@@ -152,17 +163,27 @@ def _read(folder: Path, backbone: Backbone | None) -> Encoder:
             None if size is None else (int(size[0]), int(size[1])),
             None if config["classes"] is None else [str(name) for name in config["classes"]],
             head,
-            _read_confidence(config, tensors, layout.dim),
+            _read_confidences(config, tensors, layout.dim),
             dict(config["provenance"]),
+            config.get("turns", 1),
         )
     except (KeyError, TypeError, IndexError, AttributeError, OverflowError, RuntimeError, ValueError) as error:
         raise DuetError(f"{folder} does not hold a whole duet model: {first_line(error)}") from None
 
 
-def _read_confidence(config: Mapping[str, Any], tensors: Mapping[str, Tensor], features: int) -> Confidence | None:
-    """What the model knows of its own readings; models of earlier versions have none."""
-    plain = config.get("confidence")
-    return None if plain is None else Confidence.from_dict(plain, part_of(tensors, "confidence."), features)
+def _read_confidences(config: Mapping[str, Any], tensors: Mapping[str, Tensor], dim: int) -> dict[int, Confidence]:
+    """What the model knows of its own readings, by turns; models of earlier versions know nothing, or of one turn."""
+    told = {1: config.get("confidence")} | {int(turns): own for turns, own in config.get("confidences", {}).items()}
+    return {
+        turns: Confidence.from_dict(own, part_of(tensors, f"{_place(turns)}."), dim)
+        for turns, own in told.items()
+        if own is not None
+    }
+
+
+def _place(turns: int) -> str:
+    """Where the tensors of a confidence stand: those of one turn where they stood before there were more."""
+    return "confidence" if turns == 1 else f"confidences.{turns}"
 
 
 def _plugins(config: Mapping[str, Any]) -> list[str]:

@@ -19,7 +19,8 @@ from .encoder import Encoder
 LEAST_IMAGES = 100
 """Held-out images without which nothing is fitted: with so many, a probability of 0.9 is known to 0.03."""
 VIEWS, MOST_VIEWS = 25, 10_000
-"""Transformed views of every image, and of all of them at most."""
+"""Transformed views of every image, and of all of them at most; a model that looks at K turned copies takes 1/K as
+many: a K-th of a turn more shows it nothing new."""
 OTHERS = 0.5
 """How often each other group of a model takes part in a view of an axis."""
 
@@ -54,7 +55,7 @@ def fit_confidence(encoder: Encoder, trained: Images, held: Images, seed: int = 
 
 def _untouched(encoder: Encoder, images: Images, seed: int) -> Tensor:
     """Features of images as they are: (n, D)."""
-    return torch.cat([encoder.features(pixels) for pixels, _ in images.draw(MOST_VIEWS, seed)])
+    return torch.cat([encoder.features(pixels) for pixels, _ in images.draw(MOST_VIEWS // encoder.turns, seed)])
 
 
 def _joined(parts: Iterable[Views]) -> Views:
@@ -71,13 +72,14 @@ def _judge(encoder: Encoder, axis: Axis, views: Views) -> Judged:
 
 def _views(encoder: Encoder, images: Images, axis: Axis, seed: int, generator: torch.Generator) -> Iterator[Views]:
     """Images under random elements of the axis' group, and half of them under each other group too."""
-    group, count, first = encoder.groups[axis.name], min(len(images), MOST_VIEWS), 0
+    group, most = encoder.groups[axis.name], MOST_VIEWS // encoder.turns
+    count, first = min(len(images), most), 0
     others = [other for other in encoder.groups.values() if other.name != group.name]
     batches = ((len(pixels), pixels) for pixels, _ in images.draw(count, seed))
     for pixels in track(batches, count, f"calibrating {group.name}"):
         number = torch.arange(first, first + len(pixels))
         first += len(pixels)
-        for _ in range(min(VIEWS, MOST_VIEWS // count)):
+        for _ in range(max(1, min(VIEWS // encoder.turns, most // count))):
             shown = as_float(pixels.to(encoder.device))
             for other in others:
                 shown = _sometimes(other, shown, generator)

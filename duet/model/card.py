@@ -72,6 +72,8 @@ def _recipe(encoder: Encoder, provenance: Mapping[str, Any]) -> list[str]:
     backbone = encoder.backbone.recipe["name"] if encoder.backbone.recipe else f"a module of its own ({body})"
     told = provenance.get("recipe")
     rows = {"layout": layout, "backbone": backbone, **(told if isinstance(told, Mapping) else {})}
+    if encoder.turns > 1:
+        rows["turns"] = f"looks at {encoder.turns} turned copies of an image; `duet.load(..., turns=1)` is faster"
     rows |= {"calibration": provenance["calibration"]} if "calibration" in provenance else {}
     return ["", "## Recipe", "| | |", "|---|---|", *(f"| {name} | {value} |" for name, value in rows.items())]
 

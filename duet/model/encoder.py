@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
-from pathlib import Path, PurePath
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -23,15 +24,18 @@ from ..representation import Action, Axis, Layout, RawScale, Representation
 from ..representation.prescribed import Reference
 from ..representation.storage import Actions
 from .confidence import SURE, Confidence
+from .provenance import without_places
 from .reading import Reading
+from .turns import look_around, turning_axis
 
 
 class Encoder(nn.Module):
     """A backbone with the layout of its features, its groups and actions.
 
     `groups`: groups or their names. `actions`: by group, one action or several by kind. `image_size`: (H, W) or a side;
-    None takes images as they are. `confidence`: what it knows of its own readings. `provenance`: plain values that say
-    where it comes from; `data` among them names the images it was trained on, so that it can be evaluated on them.
+    None takes images as they are. `confidence`: what it knows of its own readings, with its own turns or, as a mapping,
+    with several numbers of them. `provenance`: plain values that say where it comes from; `data` among them names the
+    images it was trained on, so that it can be evaluated on them. `turns`: turned copies of an image that it looks at.
     """
 
     def __init__(
@@ -44,8 +48,9 @@ class Encoder(nn.Module):
         image_size: int | tuple[int, int] | None = None,
         classes: Iterable[str] | None = None,
         head: OnlineHead | None = None,
-        confidence: Confidence | None = None,
+        confidence: Confidence | Mapping[int, Confidence] | None = None,
         provenance: Mapping[str, Any] | None = None,
+        turns: int = 1,
     ) -> None:
         super().__init__()
         if not isinstance(backbone, Backbone):
@@ -72,9 +77,11 @@ class Encoder(nn.Module):
         for name, own in (actions or {}).items():
             for action in own.values() if isinstance(own, Mapping) else [own]:
                 self.add_action(name, action)
-        self.confidence: Confidence | None = None
-        if confidence is not None:
-            self.add_confidence(confidence)
+        self.turns = turns
+        self._confidences = nn.ModuleDict()
+        known = confidence if isinstance(confidence, Mapping) else {} if confidence is None else {turns: confidence}
+        for count, own_confidence in known.items():
+            self.add_confidence(own_confidence, count)
         self.eval()
 
     def __repr__(self) -> str:
@@ -83,7 +90,8 @@ class Encoder(nn.Module):
         made = self.backbone.recipe["name"] if self.backbone.recipe else type(self.backbone.body).__name__
         return (
             f"Encoder({made}, {size}x{self.channels} -> {self.layout.dim} features"
-            f"{f', {axes}' if axes else ''}, groups: {', '.join(self.groups) or 'none'})"
+            f"{f', {axes}' if axes else ''}, groups: {', '.join(self.groups) or 'none'}"
+            f"{f', {self.turns} turns' if self.turns > 1 else ''})"
         )
 
     @property
@@ -95,6 +103,35 @@ class Encoder(nn.Module):
     def device(self) -> torch.device:
         """Where it computes."""
         return self.backbone.norm.weight.device
+
+    @property
+    def turns(self) -> int:
+        """Turned copies of an image that it looks at; set it to 1 for speed."""
+        return self._turns
+
+    @turns.setter
+    def turns(self, turns: int) -> None:
+        self._turning = turning_axis(turns, self.layout.axes, self.groups, self.image_size)
+        self._turns = turns
+
+    @contextmanager
+    def looking(self, turns: int) -> Iterator[None]:
+        """Look at so many turned copies for a while."""
+        before, self.turns = self.turns, turns
+        try:
+            yield
+        finally:
+            self.turns = before
+
+    @property
+    def confidence(self) -> Confidence | None:
+        """What it knows of its readings with its present turns; None where it was not calibrated with so many."""
+        return self.confidences.get(self.turns)
+
+    @property
+    def confidences(self) -> dict[int, Confidence]:
+        """What it knows of its readings, by the number of turns."""
+        return {int(turns): own for turns, own in self._confidences.items() if isinstance(own, Confidence)}
 
     @property
     def relative(self) -> bool:
@@ -110,12 +147,18 @@ class Encoder(nn.Module):
     def description(self) -> dict[str, Any]:
         """What a result says of whose it is."""
         told = {key: self.provenance.get(key) for key in ("method", "lambda", "epochs", "training_seed")}
+        told |= {"turns": self.turns} if self.turns > 1 else {}
         return {**told, "reference": self.reference if self.layout.axes else None, "layout": self.layout.to_dict()}
 
     @property
     def digest(self) -> str | None:
-        """A short fingerprint of its weights as they are now: results of other weights are not taken for these."""
-        return fingerprint(self.state_dict())
+        """A short fingerprint of its weights and turns as they are now: results of others are not taken for these."""
+        own = {key: value for key, value in self.state_dict().items() if not key.startswith("_confidences.")}
+        if self.confidence is not None:
+            own |= {f"confidence.{key}": value for key, value in self.confidence.state_dict().items()}
+        if self.turns > 1:
+            own["turns"] = torch.tensor([self.turns])
+        return fingerprint(own)
 
     def add_action(self, group: str, action: Action) -> None:
         """Give a group an action that was fitted to these features."""
@@ -129,21 +172,26 @@ class Encoder(nn.Module):
         assert isinstance(own, nn.ModuleDict)
         own[action.name] = action.to(self.device)
 
-    def add_confidence(self, confidence: Confidence) -> None:
-        """Give it a confidence that was fitted to its features and readings."""
+    def add_confidence(self, confidence: Confidence, turns: int | None = None) -> None:
+        """Give it a confidence that was fitted to its features and readings with so many turns, else its own."""
+        turns = self.turns if turns is None else turns
+        turning_axis(turns, self.layout.axes, self.groups, self.image_size)
         if self.relative:
             raise DuetError("this model knows differences only: a reading of one image is neither right nor wrong")
         strange = [name for name in confidence.axes if name not in [axis.name for axis in self.layout.axes]]
         if strange or len(confidence.mean) != self.layout.dim:
             what = f"of {strange[0]!r}" if strange else f"of {len(confidence.mean)} features"
             raise DuetError(f"a confidence {what} does not fit a layout of {self.layout.dim} features")
-        self.confidence = confidence.to(self.device)
+        self._confidences[str(turns)] = confidence.to(self.device)
 
     def forward(self, images: Tensor) -> Tensor:
         """Features of images in [0,1]: (B,C,H,W) -> (B,D); what its groups hide it does not look at."""
         for group in self.groups.values():
             images = group.mask(images)
-        return self.backbone(images)  # type: ignore[no-any-return]
+        if self._turning is None:
+            return self.backbone(images)  # type: ignore[no-any-return]
+        group = self.groups[self._turning.name]
+        return look_around(self.backbone, images, self.turns, self.layout, self._turning, group)
 
     @torch.inference_mode()
     def features(self, images: Tensor, batch: int = 512) -> Tensor:
@@ -151,7 +199,8 @@ class Encoder(nn.Module):
         like = self.backbone.norm.weight
         if not len(images):
             return like.new_empty(0, self.layout.dim)
-        parts = [self(as_float(part.to(like.device)).to(like.dtype)) for part in torch.split(images, batch)]
+        shown = torch.split(images, max(1, batch // self.turns))  # as many pixels at a time, with turned copies too
+        parts = [self(as_float(part.to(like.device)).to(like.dtype)) for part in shown]
         return torch.cat(parts).clone()
 
     def embed(self, images: Pictures, batch_size: int = 256, progress: bool = True) -> Representation:
@@ -199,14 +248,16 @@ class Encoder(nn.Module):
         certain = known & (probability >= sure)
         return Reading(*found, unknown=~certain, probability=probability, known=known, sure=certain)
 
-    def save(self, folder: str | os.PathLike[str], *, public: bool = False) -> Path:
+    def save(self, folder: str | os.PathLike[str], *, public: bool = False, half: bool = False) -> Path:
         """Write the model and its card to a folder; other files in it stay, and so does a card that is there.
 
-        A public model does not tell where on a disk its images lay.
+        A public model does not tell where on a disk its images lay. `half`: in half precision, where that keeps a
+        tensor to a thousandth; it is loaded as float32, and its features move by about a thousandth.
         """
         from .artifact import write_model
 
-        return write_model(self, Path(folder), _public(self.provenance) if public else self.provenance)
+        told = without_places(self.provenance) if public else self.provenance
+        return write_model(self, Path(folder), told, half)
 
     def push_to_hub(
         self,
@@ -222,27 +273,3 @@ class Encoder(nn.Module):
         with TemporaryDirectory() as folder:
             self.save(folder, public=True)
             return upload(Path(folder), repo_id, private, token, commit_message)
-
-
-def training_data(encoder: Encoder) -> dict[str, Any]:
-    """The images that the model's provenance names, as arguments of `open_images`; none where it names none.
-
-    A model may be a stranger's: what has another type than it should is refused.
-    """
-    told = encoder.provenance.get("data")
-    kinds: dict[str, Any] = {
-        **{"source": str, "image_size": int | None, "channels": int, "subset": int | None},
-        **{"seed": int, "storage": str},
-    }
-    found = {key: told[key] for key in kinds if key in told} if isinstance(told, Mapping) else {}
-    for key, value in found.items():
-        if not isinstance(value, kinds[key]) or isinstance(value, bool):
-            raise DuetError(f"this model names its images by an odd {key}; name some with --data")
-    return found
-
-
-def _public(provenance: Mapping[str, Any]) -> dict[str, Any]:
-    data = provenance.get("data")
-    if not isinstance(data, Mapping) or "source" not in data:
-        return dict(provenance)
-    return {**provenance, "data": {**data, "source": PurePath(str(data["source"])).name or "images"}}

@@ -252,6 +252,7 @@ def _description(encoder: Encoder) -> dict[str, Any]:
         "image": [encoder.channels, *(encoder.image_size or ())],
         "layout": encoder.layout.to_dict(),
         "axes": axes,
+        "turns": encoder.turns,
         **({} if encoder.confidence is None else {"sure": {"probability_from": SURE, "strangeness_up_to": 1.0}}),
     }
 

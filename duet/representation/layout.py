@@ -69,6 +69,10 @@ class Layout(ABC):
         """z_ij + offset_j in the columns of `axis`: group_logits moves by offset. (B, dim), (B, bins) -> (B, dim)."""
 
     @abstractmethod
+    def roll(self, z: Tensor, axis: str | Axis, by: int) -> Tensor:
+        """z_ij -> z_i(j - by), the columns of `axis` moved on by so many, around: (B, dim) -> (B, dim)."""
+
+    @abstractmethod
     def to_dict(self) -> dict[str, Any]:
         """Plain values from which `layout_from_dict` makes an equal layout."""
 
@@ -117,6 +121,9 @@ class Flat(Layout):
         raise self._no_axis(axis)
 
     def add(self, z: Tensor, axis: str | Axis, offset: Tensor) -> Tensor:
+        raise self._no_axis(axis)
+
+    def roll(self, z: Tensor, axis: str | Axis, by: int) -> Tensor:
         raise self._no_axis(axis)
 
     def to_dict(self) -> dict[str, Any]:
@@ -175,6 +182,9 @@ class Joint(Structured):
     def add(self, z: Tensor, axis: str | Axis, offset: Tensor) -> Tensor:
         return (self._check(z).reshape(z.shape[0], *self._split(axis)) + offset[:, None, :, None]).reshape(z.shape)
 
+    def roll(self, z: Tensor, axis: str | Axis, by: int) -> Tensor:
+        return self._check(z).reshape(z.shape[0], *self._split(axis)).roll(by, 2).reshape(z.shape)
+
     def _split(self, axis: str | Axis) -> tuple[int, int, int]:
         """Row-major sizes: all that varies slower than `axis`, its bins, all that varies faster."""
         place = self._place(axis)
@@ -218,6 +228,10 @@ class Concatenated(Structured):
     def add(self, z: Tensor, axis: str | Axis, offset: Tensor) -> Tensor:
         before, _, after = self._split(axis)
         return (self._rows_of(z) + F.pad(offset, (before, after)).unsqueeze(1)).reshape(z.shape)
+
+    def roll(self, z: Tensor, axis: str | Axis, by: int) -> Tensor:
+        before, own, after = torch.split(self._rows_of(z), list(self._split(axis)), -1)
+        return torch.cat([before, own.roll(by, -1), after], -1).reshape(z.shape)
 
     def _rows_of(self, z: Tensor) -> Tensor:
         return self._check(z).reshape(z.shape[0], self.rows, self.dim // self.rows)

@@ -46,12 +46,17 @@ def keep_aside(images: Images, calibrate: bool, batch_size: int) -> Kept:
 
 
 def calibrate(encoder: Encoder, kept: Kept, seed: int) -> None:
-    """Give an encoder its confidence, where there is something to fit, and say in its provenance whether it has one."""
+    """Give an encoder its confidence, where there is something to fit, and say in its provenance whether it has one.
+
+    One that looks at turned copies has another for a single look: those probabilities would not be the same.
+    """
     words = kept.words
     if kept.aside is not None:
-        confidence = fit_confidence(encoder, kept.trained, kept.aside, seed)
-        if confidence is None:
+        for turns in sorted({1, encoder.turns}):
+            with encoder.looking(turns):
+                confidence = fit_confidence(encoder, kept.trained, kept.aside, seed)
+            if confidence is not None:
+                encoder.add_confidence(confidence, turns)
+        if not encoder.confidences:
             words = f"none: no reading to judge; {len(kept.aside)} images were not trained on, as for any method"
-        else:
-            encoder.add_confidence(confidence)
     encoder.provenance["calibration"] = words

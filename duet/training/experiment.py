@@ -18,6 +18,7 @@ from ..error import DuetError, did_you_mean, first_line
 from ..file import write_text
 from ..groups import Group, Stack, find_group
 from ..methods import Method, Parts, find_method
+from ..model.turns import turning_axis
 from ..networks import Backbone, Projector
 from ..objectives import OBJECTIVES, find_objective
 from ..plugin import home_of, is_spec, require_plugins, trusted
@@ -95,6 +96,9 @@ class Experiment:
     storage: Literal["auto", "memory", "stream"] = option("auto", "decode all at once, or while training")
     calibrate: bool = option(True, "keep a tenth of the images aside, and learn from it how sure readings are")
 
+    turns: int = option(
+        1, "turned copies of an image that the trained model looks at: 4 are quarter turns; a rotation's"
+    )
     action_pairs: int = option(12_000, "pairs of transformed images for the fitted action; 0 leaves it out")
     seed: int = option(0, "of everything random")
     precision: Literal["32", "bf16", "16", "64"] = option("32", "of the arithmetic; bf16 and 16 are mixed")
@@ -148,6 +152,7 @@ class Experiment:
                 least = build_target(self, group).domain.least_bins
                 if self.bins < least:
                     raise DuetError(f"bins of {group.name} must be at least {least}, or g could not be read off them")
+            turning_axis(self.turns, _axes(self), {group.name: group for group in self.groups})
 
     @property
     def groups(self) -> tuple[Group, ...]:
@@ -211,7 +216,7 @@ class Experiment:
 
 _POSITIVE = (
     *("bins", "sigma", "temperature", "epochs", "batch_size", "accumulate", "lr"),
-    *("dim", "subset", "image_size", "devices", "nodes", "grid", "neck_width"),
+    *("dim", "subset", "image_size", "devices", "nodes", "grid", "neck_width", "turns"),
 )
 NAMED = ("reference", "stack", "weight", "seed")
 """What a run's name says where it is not as in the recipe."""
@@ -295,11 +300,15 @@ def build_target(experiment: Experiment, group: Group) -> Target:
     return VonMises(sigma=experiment.sigma) if kind == "vonmises" else Gaussian(sigma=experiment.sigma)
 
 
+def _axes(experiment: Experiment) -> list[Axis]:
+    return [Axis(group.name, experiment.bins, build_target(experiment, group)) for group in experiment.groups]
+
+
 def build_layout(experiment: Experiment, dim: int) -> Layout:
     """How the features are arranged: a table where the method has one, else flat."""
     if not find_method(experiment.method).structured:
         return Flat(dim)
-    axes = [Axis(group.name, experiment.bins, build_target(experiment, group)) for group in experiment.groups]
+    axes = _axes(experiment)
     kind = experiment.layout or ("table" if len(axes) == 1 else "concatenated")
     if kind == "table":
         return Table.from_dim(dim, axes[0])

@@ -13,6 +13,8 @@ from ..error import DuetError, did_you_mean, first_line
 
 _METHODS_OWN = ("weight", "options")
 """Keys that belong to the method that a file names: another method has its own."""
+_BY_GROUP = ("weight", "turns")
+"""Keys for which a recipe may have one value for every group."""
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
@@ -37,7 +39,7 @@ def presets() -> dict[str, str]:
 
 
 def preset(name: str) -> dict[str, Any]:
-    """The plain values of a shipped recipe; a weight may differ by group."""
+    """The plain values of a shipped recipe; weight and turns may differ by group."""
     known = presets()
     if name not in known:
         raise DuetError(f"no preset {name!r}{did_you_mean(name, known)}; there are {', '.join(known)}")
@@ -57,12 +59,13 @@ def merge(*layers: Mapping[str, Any]) -> dict[str, Any]:
         # What is typed last is meant for the method that is trained.
         ours = layer.get("method", "duet") == method or place == len(layers) - 1
         merged |= {key: value for key, value in layer.items() if ours or key not in _METHODS_OWN}
-    if isinstance(merged.get("weight"), Mapping) and "others" in merged["weight"]:
-        merged["weight"] = _weight_by_group(merged["weight"], merged.get("group", "rot360"))
+    for key in _BY_GROUP:
+        if isinstance(merged.get(key), Mapping) and "others" in merged[key]:
+            merged[key] = _by_group(merged[key], merged.get("group", "rot360"))
     return merged
 
 
-def _weight_by_group(weights: Mapping[str, float], group: str | Iterable[str]) -> float:
-    """lambda of a recipe that has one for every group; of several groups the least, which all of them bear."""
+def _by_group(values: Mapping[str, Any], group: str | Iterable[str]) -> Any:
+    """lambda, or turns, of a recipe that has one for every group; of several groups the least, which all bear."""
     names = [group] if isinstance(group, str) else list(group)
-    return min(weights.get(name, weights["others"]) for name in names)
+    return min(values.get(name, values["others"]) for name in names)

@@ -24,6 +24,7 @@ from ..file import sweep_partial, write_text
 from ..groups import Group, Stack
 from ..methods import METHODS, Method, register_method
 from ..model import Encoder, fit_action, has_spectrum, orbit_views, spectrum_of
+from ..model.turns import turning_axis
 from ..networks import Backbone
 from ..networks.backbone import HANDED_IN
 from ..pixels import as_float
@@ -89,6 +90,7 @@ def train(
     if unused := unused_keys(experiment):
         log.warning("%s has no %s: that has no effect", experiment.method, " and no ".join(unused))
     stack = stack or build_stack(experiment)
+    turns_of(experiment, method, stack.tracked, images)
     _check_effect(images, stack.tracked, experiment.seed)
     cached = views_of_run(experiment, method, images, stack, device)
     if experiment.normalize:
@@ -313,6 +315,7 @@ def _finish(
         classes=images.classes,
         head=module.head,
         provenance=provenance_of(experiment, method),
+        turns=turns_of(experiment, method, groups, images),
     ).to(device)
     if experiment.action_pairs:
         pairs, seed = experiment.action_pairs, experiment.seed
@@ -325,6 +328,14 @@ def _finish(
                 encoder.add_action(group.name, spectrum_of(views, group).float())
     calibrate(encoder, kept, experiment.seed)
     return encoder
+
+
+def turns_of(experiment: Experiment, method: Method, groups: tuple[Group, ...], images: Images) -> int:
+    """How many turned copies the model will look at, 1 without a table; refused before anything is trained."""
+    turns = experiment.turns if method.layout.axes else 1
+    named = {group.name: group for group in groups or experiment.groups}
+    turning_axis(turns, method.layout.axes, named, (images.shape[1], images.shape[2]))
+    return turns
 
 
 def _in_named_order(groups: tuple[Group, ...], experiment: Experiment) -> list[Group]:

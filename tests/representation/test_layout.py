@@ -50,6 +50,32 @@ def test_a_concatenated_layout_keeps_the_columns_of_the_first_axis_first():
     torch.testing.assert_close(layout.group_logits(z, "light"), table[..., 8:].mean(1))
 
 
+@pytest.mark.parametrize("layout", LAYOUTS, ids=lambda layout: f"{layout.kind} {[a.name for a in layout.axes]}")
+@pytest.mark.parametrize("by", [-3, 0, 1, 4])
+def test_a_roll_moves_the_columns_of_one_axis_and_nothing_else(layout, by):
+    z = features(layout)
+    for axis in layout.axes:
+        rolled = layout.roll(z, axis, by)
+        torch.testing.assert_close(layout.group_logits(rolled, axis), layout.group_logits(z, axis).roll(by, 1))
+        torch.testing.assert_close(layout.content(rolled), layout.content(z))
+        for other in layout.axes:
+            if other != axis:
+                torch.testing.assert_close(layout.group_logits(rolled, other), layout.group_logits(z, other))
+        assert torch.equal(layout.roll(rolled, axis.name, -by), z)
+
+
+def test_a_roll_takes_every_number_where_its_column_goes():
+    joint, pair = Joint(2, [A, B]), Concatenated(2, [B, A])
+    cube, table = features(joint).view(4, 2, 8, 5), features(pair).view(4, 2, 13)
+    for row, column in ((0, 0), (1, 6), (1, 7)):
+        goal = (column + 3) % 8
+        rolled = joint.roll(cube.flatten(1), "angle", 3).view_as(cube)
+        assert torch.equal(rolled[:, row, goal], cube[:, row, column])
+        rolled = pair.roll(table.flatten(1), "angle", 3).view_as(table)
+        assert torch.equal(rolled[:, row, 5 + goal], table[:, row, 5 + column])
+        assert torch.equal(rolled[..., :5], table[..., :5])
+
+
 def test_a_flat_layout_is_all_content():
     flat = Flat(16)
     z = features(flat)
@@ -58,6 +84,8 @@ def test_a_flat_layout_is_all_content():
     assert torch.equal(flat.content(z), z)
     with pytest.raises(ValueError, match="no axis 'angle'; this model has none"):
         flat.group_logits(z, "angle")
+    with pytest.raises(ValueError, match="no axis 'angle'; this model has none"):
+        flat.roll(z, "angle", 1)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
