@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from .. import __version__
@@ -13,6 +14,7 @@ from ..error import DuetError, nearest
 if TYPE_CHECKING:
     from ..model import Encoder
 
+SURE = 0.9
 DEVICES = ("auto", "cpu", "cuda", "mps")
 
 
@@ -95,6 +97,15 @@ def add_images(parser: argparse.ArgumentParser) -> None:
         help="a model for such images: a run, a folder, a Hub id, a shipped one; required",
     )
     parser.add_argument("--batch-size", type=int, default=256, metavar="N", help="images at a time [%(default)s]")
+
+
+def add_turned_copies(parser: argparse.ArgumentParser, copies: str, sure: str) -> None:
+    """Where turned copies and their angles go, and which of them are sure; `copies` and `sure` say it in words."""
+    parser.add_argument("-o", "--out", type=Path, metavar="DIR", help=f"folder for the {copies} copies")
+    parser.add_argument("--csv", type=Path, metavar="FILE", help="table with path, degrees, probability, sure")
+    parser.add_argument(
+        "--sure", type=float, default=SURE, metavar="P", help=f"probability that {sure} as sure [%(default)s]"
+    )
 
 
 def open_model(args: argparse.Namespace) -> Encoder:
