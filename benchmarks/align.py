@@ -1,11 +1,14 @@
-"""How well sets are brought to one angle: digits whose turns are known, and real sets by how alike they become.
+"""How well sets are brought to one angle: digits and copies of photos whose turns are known, and real sets by how alike
+they become.
 
-Beside every encoder stand the pixels: their own codes, and the best that turning the images themselves can do.
+Beside every encoder stand the pixels: their own codes, and the best that turning the images themselves can do. The
+weights of the components are compared on digits that were neither trained nor tested on.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,16 +18,32 @@ from measure import write
 from torch import Tensor
 
 import duet
-from duet.application.alignment import Alignment, align
+from duet.application.alignment import Alignment, Features, align, image_codes
 from duet.application.mean_image import MeanImages, draw_means, mean_images
 from duet.data import open_images
+from duet.data.split import calibration_part
 from duet.evaluation.rival import pixels, untrained
 from duet.groups import rot360
 from duet.model import Encoder
+from duet.networks import build_backbone
+from duet.representation import Flat
+from duet.representation.alignment import align_codes
 
 DISC = rot360("circle")
 RIGHT = 45.0
 Aligner = Callable[[Tensor, list[int]], Alignment]
+WEIGHTS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "purity": lambda purity, k: purity,
+    "all alike": lambda purity, k: torch.ones_like(purity),
+    "square root of purity": lambda purity, k: purity.sqrt(),
+    "purity squared": lambda purity, k: purity.square(),
+    "purity / (1 - purity)": lambda purity, k: purity / (1 - purity).clamp(min=0.02),
+    "purity / k": lambda purity, k: purity / k,
+    "purity * k": lambda purity, k: purity * k,
+    "purity, harmonics 1 and 2": lambda purity, k: purity * (k <= 2),
+    "purity, harmonics 1 to 3": lambda purity, k: purity * (k <= 3),
+}
+PARTS = ("digits", "photos", "weights")
 
 
 def errors(by: Tensor, truth: Tensor) -> Tensor:
@@ -108,7 +127,7 @@ def digits(encoders: dict[str, Encoder], draws: int = 3) -> tuple[dict[str, Any]
     return rows, means
 
 
-def copies(encoder: Encoder, images: Tensor, count: int = 36) -> dict[str, float]:
+def copies(encoder: Encoder | Features, images: Tensor, count: int = 36) -> dict[str, Any]:
     """Turned copies of one image, for each of several images."""
     away = []
     for seed, image in enumerate(images):
@@ -116,8 +135,62 @@ def copies(encoder: Encoder, images: Tensor, count: int = 36) -> dict[str, float
         found = align(DISC.apply(image.expand(count, -1, -1, -1), g), encoder, DISC)
         away.append(errors(found.by, g.double()))
     error = torch.cat(away)
-    found_in = {"median_degrees": round(float(error.median()), 2), "mean_degrees": round(float(error.mean()), 2)}
+    found_in: dict[str, Any] = {
+        "median_degrees": round(float(error.median()), 2),
+        "mean_degrees": round(float(error.mean()), 2),
+    }
     return {**found_in, "worst_image_median_degrees": round(max(float(part.median()) for part in away), 2)}
+
+
+def photos(models: list[str], count: int = 20, side: int = 64) -> dict[str, Any]:
+    """24 turned copies of each photo: pixels and an untrained network at `side`, each model at its own size."""
+    dim, rows = 128, {}
+    torch.manual_seed(0)
+    fresh = Encoder(build_backbone("small", channels=3, dim=dim), Flat(dim), ["rot360"], image_size=side).eval()
+    own: dict[str, tuple[Encoder | Features, int]] = {
+        "untrained network": (fresh, side),
+        "pixels, codes": (pixels((3, side, side), dim, {"rot360": DISC}).features, side),
+    }
+    for name in models:
+        model = duet.load(name, "cpu")
+        assert model.image_size is not None
+        own[name] = (model, model.image_size[0])
+    for name, (features, size) in own.items():
+        images = open_images("photos128", "train", image_size=size, channels=3).sample(count, seed=0)
+        rows[name] = {"side": size, **copies(features, images, 24)}
+        print("photos", name, rows[name], flush=True)
+    return rows
+
+
+def weights(encoder: Encoder, draws: int = 3) -> dict[str, Any]:
+    """What the weights of the components could be, on digits that training kept aside and on the test digits."""
+    train = open_images("digits", "train", channels=1)
+    aside = train.part(calibration_part(train.identities(), train.labels).nonzero().flatten())
+    rows: dict[str, Any] = {}
+    for part, held in {"validation": aside, "test": open_images("digits", "test", channels=1)}.items():
+        images, labels = held.tensors()
+        assert labels is not None
+        found: dict[str, list[Tensor]] = {}
+        for seed in range(draws):
+            g = torch.rand(len(images), generator=torch.Generator().manual_seed(seed))
+            codes = image_codes(DISC.apply(images, g), encoder.features, DISC)
+            purity = torch.where(codes.real, 2 * codes.weight, codes.weight)
+            for name, weigh in WEIGHTS.items():
+                weight = weigh(purity, codes.harmonic.double())
+                own = codes._replace(weight=torch.where(codes.real, weight / 2, weight))
+                for c in range(10):
+                    by = align_codes(own.rows((labels == c).nonzero()[:, 0])).by
+                    found.setdefault(name, []).append(errors(by, g[labels == c].double()))
+        rows[part] = {name: _summary(parts, draws) for name, parts in found.items()}
+        print("weights", part, rows[part], flush=True)
+    return rows
+
+
+def _summary(parts: list[Tensor], draws: int) -> dict[str, float]:
+    medians = torch.stack([part.median() for part in parts]).reshape(draws, 10)
+    within = (torch.cat(parts) <= RIGHT).double().mean()
+    median = float(medians.quantile(0.5, dim=1).mean())
+    return {"median_degrees": round(median, 2), "within_45_degrees": round(float(within), 3)}
 
 
 def real_set(name: str, encoder: Encoder, least: int = 30, most: int = 40) -> tuple[dict[str, Any], list[MeanImages]]:
@@ -160,18 +233,25 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--simclr", help="a SimCLR run on digits, as `make demo` leaves it")
     parser.add_argument("--sets", nargs="*", default=[], metavar="NAME=RUN", help="real sets, each with a run on it")
-    parser.add_argument("--out", type=Path, help="write the figures there, as JSON")
+    parser.add_argument("--photos", nargs="*", default=[], metavar="MODEL", help="models for the copies of photos")
+    parser.add_argument("--only", nargs="*", default=PARTS, choices=PARTS, help="beside --sets [%(default)s]")
+    parser.add_argument("--out", type=Path, help="write the figures there, as JSON; others that it holds stay")
     parser.add_argument("--pictures", type=Path, help="draw the means of every set in this folder")
     options = parser.parse_args()
     encoders = {"duet, shipped": duet.load("digits-rot360", "cpu")}
     if options.simclr:
         encoders["simclr"] = duet.load(options.simclr, "cpu")
     figures: dict[str, Any] = {}
-    figures["digits"], means = digits(encoders)
-    figures["digits"]["turned copies of one image"] = copies(
-        encoders["duet, shipped"], open_images("digits", "test", channels=1).sample(12, seed=0)
-    )
-    pictures = {"digits": means}
+    pictures: dict[str, list[MeanImages]] = {}
+    if "digits" in options.only:
+        figures["digits"], pictures["digits"] = digits(encoders)
+        figures["digits"]["turned copies of one image"] = copies(
+            encoders["duet, shipped"], open_images("digits", "test", channels=1).sample(12, seed=0)
+        )
+    if "weights" in options.only:
+        figures["weights"] = weights(encoders["duet, shipped"])
+    if "photos" in options.only:
+        figures["photos128"] = photos(options.photos)
     for given in options.sets:
         name, _, run = given.partition("=")
         figures[name], pictures[name] = real_set(name, duet.load(run, "cpu"))
@@ -180,7 +260,9 @@ def main() -> None:
             options.pictures.mkdir(parents=True, exist_ok=True)
             draw_means(means[:10]).save(options.pictures / f"align-{name}.png", optimize=True)
     if options.out:
-        write(options.out, figures)
+        before = json.loads(options.out.read_text()) if options.out.exists() else {}
+        before.pop("machine", None)
+        write(options.out, {**before, **figures})
 
 
 if __name__ == "__main__":

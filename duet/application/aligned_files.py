@@ -15,6 +15,7 @@ from ..error import DuetError
 from ..file import whole_file
 from ..groups import Rotation
 from ..model import Encoder
+from ..model.confidence import SURE
 from .alignment import TURNS, Alignment, align, find_turning_group
 from .destination import check_report, plan_copies
 from .files import Found, Reader, find_files, shown, stored
@@ -23,7 +24,6 @@ from .orientation import open_rows
 from .output import Copies, Nowhere, Output
 from .rotation import save_turned
 
-SURE = 0.9
 PICTURE = "mean.png"
 """The picture of the means, in the folder of the copies."""
 

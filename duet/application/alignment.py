@@ -95,7 +95,7 @@ def align(
             "there is nothing to align: it takes at least 2 images" + (" of a set" if len(rows) > 1 else "")
         )
     features = encoder.features if isinstance(encoder, Encoder) else encoder
-    codes = _codes(pixels, features, chosen, spectrum, turns, batch_size)
+    codes = image_codes(pixels, features, chosen, spectrum, turns, batch_size)
     # A set of one image stays as it is; that this is right is then chance.
     by = torch.zeros(len(pixels), dtype=torch.float64)
     probability = torch.full_like(by, 1 / codes.elements if codes.elements else 2 * NEAR)
@@ -138,10 +138,15 @@ def _pixels(images: Pictures, encoder: Encoder | Features, batch_size: int) -> T
     return torch.cat(parts) if parts else torch.empty(0, 1, 1, 1)
 
 
-def _codes(
-    pixels: Tensor, features: Features, group: Group, spectrum: Spectrum | None, turns: int, batch_size: int
+def image_codes(
+    pixels: Tensor,
+    features: Features,
+    group: Group,
+    spectrum: Spectrum | None = None,
+    turns: int = TURNS,
+    batch_size: int = 256,
 ) -> Codes:
-    """The mean code of some turned copies of every image, each turned back."""
+    """The mean code of some turned copies of every image (N,C,H,W), each turned back; without a spectrum, in theirs."""
     if spectrum is None:
         spectrum = _fit(features, pixels, group, batch_size)
     views = orbit_views(features, pixels, group, turns, seed=1, batch=batch_size, track=_shown)

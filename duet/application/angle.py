@@ -53,7 +53,7 @@ def check_reading(encoder: Encoder, sure: float, snap: bool, span: float | None)
         raise DuetError(f"--range is in degrees to either side, above 0 and below 180, not {span:g}")
     if span is not None and encoder.groups[axis.name].elements is not None:
         raise DuetError("this model knows quarter turns only, and no tilts; --range needs one trained with rot360")
-    if sure and (encoder.confidence is None or axis.name not in encoder.confidence.axes):
+    if sure and not is_calibrated(encoder):
         if encoder.confidences:
             known = " or ".join(map(str, sorted(encoder.confidences)))
             raise DuetError(
@@ -63,6 +63,11 @@ def check_reading(encoder: Encoder, sure: float, snap: bool, span: float | None)
             "this model cannot tell how sure it is: train it on 1,000 images or more without --no-calibrate, or give "
             "--sure 0 to turn every image"
         )
+
+
+def is_calibrated(encoder: Encoder) -> bool:
+    """Whether the model can tell how sure it is of a rotation."""
+    return encoder.confidence is not None and rotation_axis(encoder).name in encoder.confidence.axes
 
 
 def reads_quarters(encoder: Encoder, snap: bool) -> bool:

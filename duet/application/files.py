@@ -21,6 +21,8 @@ from ..progress import track
 
 PORTION = 16
 """Files that a thread decodes before it hands them over: one by one, the handing costs as much as a small image."""
+NAMED = 20
+"""Unreadable files that are remembered by their names; of more only the number."""
 T = TypeVar("T")
 HEIC = (".heic", ".heif")
 """Read where pillow-heif is installed; otherwise named, with what to install."""
@@ -38,6 +40,13 @@ class Batch(NamedTuple):
 
     files: list[Found]
     features: Tensor
+
+
+class Broken(NamedTuple):
+    """A file that cannot be read, and why."""
+
+    path: Path
+    reason: str
 
 
 def find_files(arguments: Iterable[str | os.PathLike[str]]) -> Iterator[Found]:
@@ -76,6 +85,7 @@ class Reader:
             raise DuetError(f"--batch-size starts at 1, got {batch_size}")
         self.encoder, self.batch_size = encoder, batch_size
         self.readable = self.unreadable = 0
+        self.broken: list[Broken] = []
         self._held: list[str] = []
 
     def batches(self, files: Iterable[Found], total: int | None, label: str) -> Iterator[Batch]:
@@ -89,9 +99,10 @@ class Reader:
             parts = self._decoded(files)
             for part in track(((len(part), part) for part in parts), total, label, unit="images"):
                 good = [(file, pixels) for file, pixels in part if not isinstance(pixels, str)]
-                bad = [f"{shown(file.path)}: {reason}" for file, reason in part if isinstance(reason, str)]
+                bad = [Broken(file.path, reason) for file, reason in part if isinstance(reason, str)]
                 self.readable, self.unreadable = self.readable + len(good), self.unreadable + len(bad)
-                self._name(bad)
+                self.broken += bad[: NAMED - len(self.broken)]
+                self._name([f"{shown(file)}: {reason}" for file, reason in bad])
                 if good:
                     yield [file for file, _ in good], stack_alike([torch.from_numpy(pixels) for _, pixels in good])
         self._close()

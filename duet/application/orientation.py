@@ -16,7 +16,7 @@ from ..model import Encoder
 from ..model.confidence import SURE
 from .angle import check_reading, estimate_rotation, reads_quarters
 from .destination import check_report, plan_copies
-from .files import Found, Reader, find_files, stored
+from .files import Broken, Found, Reader, find_files, stored
 from .output import Copies, InPlace, Nowhere, Output
 from .rotation import save_turned
 from .sheet import Case, Sheet
@@ -30,13 +30,16 @@ SAVERS = {"pixels": save_turned, "exif": save_tagged}
 class Oriented(NamedTuple):
     """How many images were read, turned (or sure enough for it), not sure, and of a kind that the model does not know.
 
-    What is sure and still cannot be written again is in none of the last three.
+    What is sure and still cannot be written again is in none of the last three. `unreadable` were left out; `broken`
+    names the first of them.
     """
 
     readable: int
     turned: int
     unsure: int
     strange: int
+    unreadable: int = 0
+    broken: tuple[Broken, ...] = ()
 
 
 def orient_files(
@@ -80,19 +83,19 @@ def orient_files(
             found = estimate_rotation(encoder, batch.features, sure, snap, span)
             strange += int((~found.known).sum())
             unsure += int((found.known & ~found.sure).sum())
-            angles, probabilities, certain = (p.tolist() for p in (found.degrees, found.probability, found.sure))
+            angles, probabilities, known, certain = (part.tolist() for part in found)
             wanted = [angle if sure else None for angle, sure in zip(angles, certain, strict=True)]
             pairs = zip(batch.files, wanted, strict=True)
             outcomes = map_in_order(output.write, pairs) if writes else map(output.write, pairs)
-            for file, angle, probability, own, outcome in zip(
-                batch.files, angles, probabilities, certain, outcomes, strict=True
+            for file, angle, probability, kind, own, outcome in zip(
+                batch.files, angles, probabilities, known, certain, outcomes, strict=True
             ):
                 turned += outcome.turned
                 if rows is not None:
                     rows.writerow([stored(file.path), f"{angle:.2f}", f"{probability:.4f}", str(own).lower()])
                 if sheet is not None:
-                    sheet.add(Case(file.path, outcome.original, angle, probability, outcome.turned))
-    return Oriented(reader.readable, turned, unsure, strange)
+                    sheet.add(Case(file.path, outcome.original, angle, probability, outcome.turned, kind))
+    return Oriented(reader.readable, turned, unsure, strange, reader.unreadable, tuple(reader.broken))
 
 
 def _check_outputs(folder: Path | None, table: Path | None, write: Write, in_place: bool, sheet: Sheet | None) -> None:

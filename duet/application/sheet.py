@@ -12,13 +12,15 @@ LONGEST = 200
 
 
 class Case(NamedTuple):
-    """One image: its name, the file to show it from, what was read, and whether it was turned by that."""
+    """One image: its name, the file to show it from, what was read, whether it was turned by that, and whether it is
+    of a kind that the model knows."""
 
     path: Path
     before: Path
     degrees: float
     probability: float
     turned: bool
+    known: bool = True
 
 
 class Sheet:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from .command import Command, add_images, open_model
+from .command import Command, add_images, add_turned_copies, open_model
 
-SURE = 0.9
 TURNS = 4
 
 
@@ -32,17 +31,13 @@ stay."""
     def add_arguments(self, parser: argparse.ArgumentParser, chosen: bool) -> None:
         """Images, model, and where copies, angles and the picture go."""
         add_images(parser)
-        parser.add_argument("-o", "--out", type=Path, metavar="DIR", help="folder for the turned copies")
-        parser.add_argument("--csv", type=Path, metavar="FILE", help="table with path, degrees, probability, sure")
+        add_turned_copies(parser, "turned", "is marked")
         parser.add_argument(
             "--picture", type=Path, metavar="FILE", help="the means before and after, as PNG [DIR/mean.png]"
         )
         parser.add_argument("--by-class", action="store_true", help="align each sub-folder on its own")
         parser.add_argument(
             "--group", metavar="rot360|rot4", help="any angle, or quarter turns only [the model's own, else rot360]"
-        )
-        parser.add_argument(
-            "--sure", type=float, default=SURE, metavar="P", help="probability that is marked as sure [%(default)s]"
         )
         parser.add_argument(
             "--turns", type=int, default=TURNS, metavar="N", help="turned copies of each image to look at [%(default)s]"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from .. import __version__
@@ -13,6 +14,7 @@ from ..error import DuetError, nearest
 if TYPE_CHECKING:
     from ..model import Encoder
 
+SURE = 0.9
 DEVICES = ("auto", "cpu", "cuda", "mps")
 
 
@@ -101,6 +103,15 @@ def add_turns(parser: argparse.ArgumentParser) -> None:
     """How many turned copies of an image the model looks at."""
     parser.add_argument(
         "--turns", type=int, metavar="N", help="turned copies of an image to look at; 1 is fastest [the model's own]"
+    )
+
+
+def add_turned_copies(parser: argparse.ArgumentParser, copies: str, sure: str) -> None:
+    """Where turned copies and their angles go, and which of them are sure; `copies` and `sure` say it in words."""
+    parser.add_argument("-o", "--out", type=Path, metavar="DIR", help=f"folder for the {copies} copies")
+    parser.add_argument("--csv", type=Path, metavar="FILE", help="table with path, degrees, probability, sure")
+    parser.add_argument(
+        "--sure", type=float, default=SURE, metavar="P", help=f"probability that {sure} as sure [%(default)s]"
     )
 
 

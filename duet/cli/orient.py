@@ -7,9 +7,7 @@ import sys
 from pathlib import Path
 
 from ..error import DuetError
-from .command import Command, add_images, add_turns, open_model
-
-SURE = 0.9
+from .command import Command, add_images, add_turned_copies, add_turns, open_model
 
 
 class Orient(Command):
@@ -45,13 +43,9 @@ Copies keep their folders, names, formats and sizes; corners that the image does
         """Images, model, what to read, and where copies and angles go."""
         add_images(parser)
         add_turns(parser)
-        parser.add_argument("-o", "--out", type=Path, metavar="DIR", help="folder for the corrected copies")
-        parser.add_argument("--csv", type=Path, metavar="FILE", help="table with path, degrees, probability, sure")
+        add_turned_copies(parser, "corrected", "counts")
         parser.add_argument(
             "--sheet", type=Path, metavar="FILE", help="page (.html) with images before and after, the least sure first"
-        )
-        parser.add_argument(
-            "--sure", type=float, default=SURE, metavar="P", help="probability that counts as sure [%(default)s]"
         )
         parser.add_argument("--snap", type=int, choices=[90], metavar="90", help="decide between quarter turns")
         parser.add_argument(

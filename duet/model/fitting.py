@@ -51,11 +51,10 @@ def transformed_pairs(
     # Every image as often as any other, give or take one.
     order = torch.cat([torch.randperm(len(images), generator=generator) for _ in range(-(-pairs // len(images)))])
     for rows in torch.split(order[:pairs], batch):
-        chosen = as_float(images[rows.to(images.device)])
         a, b = group.sample(len(rows), generator), group.sample(len(rows), generator)
         a = torch.where(torch.rand(len(rows), generator=generator) < UNTOUCHED, group.identity, a)
-        # No nuisance: two crops of one image at different places would not be images of each other.
-        yield features(group.apply(chosen, a)), features(group.apply(chosen, b)), (b - a).to(images.device)
+        z_from, z_to = (_features_at(features, images, rows, group, g) for g in (a, b))
+        yield z_from, z_to, (b - a).to(images.device)
 
 
 class OrbitViews(NamedTuple):
@@ -80,10 +79,15 @@ def orbit_views(
     parts = torch.split(torch.arange(len(images)), max(1, batch // views))
     z = []
     for rows in track(parts, len(parts), f"{group.name} of {len(images)} images"):
-        chosen = as_float(images[rows.to(images.device)]).repeat_interleave(views, 0)
-        found = features(group.apply(chosen, g[rows].flatten()))
+        found = _features_at(features, images, rows.repeat_interleave(views), group, g[rows].flatten())
         z.append(found.reshape(len(rows), views, -1))
     return OrbitViews(torch.cat(z), g.to(images.device))
+
+
+def _features_at(features: Features, images: Tensor, rows: Tensor, group: Group, g: Tensor) -> Tensor:
+    """Features of the images of some rows, each under its g: (n,), (n,) -> (n, D)."""
+    # No nuisance: two crops of one image at different places would not be images of each other.
+    return features(group.apply(as_float(images[rows.to(images.device)]), g))
 
 
 def has_spectrum(group: Group) -> bool:

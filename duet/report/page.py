@@ -8,6 +8,7 @@ import hashlib
 import io
 import json
 import math
+import os
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -21,6 +22,7 @@ from ..methods import METHODS
 from .drawing import Picture, as_picture, colour, data_uri, draw_curves, draw_result
 from .gathering import Run, read_runs, shown
 from .judgement import open_with, verdict_of
+from .own_images import AT_ONCE, OwnImages, show_images
 from .table import Table, numbers, overview, settings
 from .template import open_templates, read_part
 from .wording import method_title, noun, rank, read_out, title
@@ -58,17 +60,23 @@ class Section(NamedTuple):
     rest: Table
 
 
-def write_report(runs: Sequence[Path], out: Path) -> Path:
-    """Write one self-contained HTML page about one run or several side by side; all of it or nothing."""
-    page = render(read_runs([Path(run) for run in runs]))
+def write_report(
+    runs: Sequence[Path], out: Path, images: Sequence[str | os.PathLike[str]] = (), device: str = "auto"
+) -> Path:
+    """Write one self-contained HTML page about one run or several side by side; all of it or nothing.
+
+    `images`: files or folders of your own, shown as the runs' models would turn them upright.
+    """
+    folders = [Path(run) for run in runs]
+    page = render(read_runs(folders), show_images(images, folders, device))
     write_text(Path(out), page)
     return Path(out)
 
 
-def render(runs: Sequence[Run]) -> str:
+def render(runs: Sequence[Run], own: Sequence[OwnImages] = ()) -> str:
     """The HTML of the page. Whatever comes from files is escaped, and a policy keeps out scripts but the page's own."""
     templates = open_templates()
-    script, style = (read_part(f"report.{kind}") for kind in ("js", "css"))
+    script, style = read_part("report.js"), read_part("report.css") + read_part("sheet.css")
     templates.filters["maths"] = maths
     curves = draw_curves(runs)
     alt = f"The losses of {', '.join(run.name for run in runs)} over the epochs of training."
@@ -87,6 +95,8 @@ def render(runs: Sequence[Run]) -> str:
         settings=settings(runs),
         curves=None if curves is None else as_picture(curves, "curves", alt, "As logged, not smoothed."),
         sections=sections,
+        own=own,
+        at_once=AT_ONCE,
         notes=[(run.name, run.notes) for run in runs if run.notes],
         downloads=downloads(runs),
         script=Markup(script),

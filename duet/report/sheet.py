@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -38,27 +39,31 @@ class Pair(NamedTuple):
 
 def write_sheet(sheet: Sheet, done: Oriented, out: Path) -> Path:
     """Write the page, all of it or nothing."""
-    cases = sheet.cases
-    pairs = [pair for pair in track(((1, pair) for pair in map_in_order(_pair, cases)), len(cases), "drawing") if pair]
-    templates = open_templates()
-    style = read_part("report.css")
-    page = templates.get_template("sheet.html").render(pairs=pairs, done=done, style=Markup(style), side=SIDE)
+    style = Markup(read_part("report.css") + read_part("sheet.css"))
+    page = open_templates().get_template("sheet.html").render(pairs=draw_pairs(sheet), done=done, style=style)
     write_text(out, page)
     return out
 
 
-def _pair(case: Case) -> Pair | None:
+def draw_pairs(sheet: Sheet, name: Callable[[Path], str] = shown) -> list[Pair]:
+    """What the sheet holds as small pictures, under names of your choice; what cannot be read any more is left out."""
+    cases = sheet.cases
+    drawn = map_in_order(lambda case: _pair(case, name(case.path)), cases)
+    return [pair for pair in track(((1, pair) for pair in drawn), len(cases), "drawing") if pair]
+
+
+def _pair(case: Case, name: str) -> Pair | None:
     try:
         small = thumbnail(case.before, SIDE)
     except Unreadable:  # it was there a moment ago
         return None
-    probability = "not calibrated" if math.isnan(case.probability) else f"{case.probability:.0%} sure"
+    sure = "not calibrated" if math.isnan(case.probability) else f"{case.probability:.0%} sure"
     return Pair(
-        shown(case.path),
+        name,
         _address(small),
         _address(turn(small, -case.degrees)),
         f"{-case.degrees:+.1f}°".replace(".0°", "°").replace("-", "\N{MINUS SIGN}"),
-        probability,
+        sure if case.known else "of another kind",
         case.turned,
     )
 

@@ -10,7 +10,7 @@ from PIL import Image, ImageOps
 
 from duet.application import orient_files
 from duet.application.sheet import Sheet
-from duet.cli import main, orient
+from duet.cli import command, main
 from duet.model.confidence import SURE
 from tests.conftest import confident, make_compass, random_encoder
 
@@ -98,7 +98,7 @@ def test_the_user_says_what_is_sure_enough(scans, tmp_path, capsys):
     said = [line.partition(":")[0] for line in capsys.readouterr().out.splitlines()]
     enough = "of 9 images sure enough to turn"
     assert said == [f"0 {enough}, 9 not sure", f"8 {enough}, 1 not sure", f"9 {enough}"]
-    assert orient.SURE == SURE
+    assert command.SURE == SURE
 
 
 def test_another_kind_of_image_is_never_turned(scans, tmp_path, use, capsys):

@@ -5,6 +5,8 @@ import json
 import pytest
 
 from duet.report import write_report
+from tests.application.conftest import marked
+from tests.conftest import confident, make_compass
 from tests.making import make_results, make_run
 from tests.report.test_report import HOSTILE
 
@@ -40,6 +42,41 @@ def test_it_opens_quietly_fits_and_talks_to_nobody(open_page, address, width, sc
 def single(tmp_path_factory):
     folder = tmp_path_factory.mktemp("single")
     return write_report([make_run(folder / "duet")], folder / "page.html").as_uri()
+
+
+@pytest.fixture(scope="module")
+def with_images(tmp_path_factory):
+    """A run without figures of its own, and images of odd sizes with long names."""
+    folder = tmp_path_factory.mktemp("own")
+    run = make_run(folder / "run", [])
+    (run / "metrics.csv").unlink()
+    (folder / "photos").mkdir()
+    for number in range(14):
+        size = [(300, 200), (200, 300), (900, 60), (60, 900), (30, 30)][number % 5]
+        marked(size, 30 * number).save(folder / "photos" / f"{'a-rather-long-name-' * (number % 3)}{number}.png")
+    (folder / "photos" / "broken.png").write_bytes(b"")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("duet.report.own_images.load", lambda name, device: confident(make_compass()))
+        return write_report([run], folder / "page.html", [folder / "photos"]).as_uri()
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_images_of_ones_own_are_seen_at_once_and_fit(open_page, with_images, width):
+    page = open_page(with_images, width)
+    own = page.locator("#own-images")
+    assert own.locator("figure >> visible=true").count() == 12
+    assert not own.get_by_text("broken.png").is_visible()
+    for summary in own.locator("details > summary").all():
+        summary.click()
+    assert own.locator("figure >> visible=true").count() == 14
+    assert own.get_by_text("broken.png: empty file").is_visible()
+    pictures = own.locator("img").evaluate_all("all => all.map(one => one.complete && one.naturalWidth > 0)")
+    assert pictures == [True] * 28
+    ends = own.locator("img, figure").evaluate_all("all => all.map(one => one.getBoundingClientRect().right)")
+    assert max(ends) <= width
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert page.complaints == []
+    assert [asked[:60] for asked in page.asked if not asked.startswith(("file:", "data:"))] == []
 
 
 def test_the_verdict_comes_first_and_all_but_the_overview_folds(open_page, single):
