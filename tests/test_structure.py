@@ -17,7 +17,7 @@ LEVELS = [
     {"methods", "data", "callback"},
     {"model"},
     {"evaluation", "training"},
-    {"application"},
+    {"application", "study"},
     {"paper"},
     {"report", "explorer", "sklearn"},
     {"cli"},
