@@ -6,22 +6,57 @@ import math
 import platform
 import shutil
 import time
+import traceback
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from .. import __version__
-from ..error import DuetError
+from ..error import DuetError, first_line
 from ..evaluation import Result, evaluate
+from ..file import write_text
+from ..training.keeper import Stopped
 from ..training.run import train
+from .lock import locked
 from .plan import Run
-from .record import Record
+from .record import Record, finished
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a run has no record, in one line."""
+
+    why: str
+
 
 KEEP = ("none", "model", "all")
 """What stays of a finished run beside its record: nothing, its model, or its checkpoints too."""
 RUNS = "runs"
+
+
+def attempt(run: Run, out: Path, device: str = "auto", keep: str = "model", wait: bool = True) -> Record | Failure:
+    """A run, whatever becomes of it: its record, or why there is none, with all of it in OUT/failed/KEY.txt.
+
+    Raises Busy if another process has it and we do not wait.
+    """
+    note = out / "failed" / f"{run.key}.txt"
+    with locked(out / ".locks" / run.hash, wait):
+        record = finished(out, run)
+        if record is not None:
+            tidy(run, out, keep)
+            return record
+        try:
+            record = compute(run, out, device, keep)
+        except Stopped:
+            raise KeyboardInterrupt from None
+        except Exception as error:  # whatever a run dies of, the others can be computed
+            write_text(note, traceback.format_exc())
+            return Failure(first_line(error))
+        note.unlink(missing_ok=True)
+        return record
 
 
 def compute(run: Run, out: Path, device: str = "auto", keep: str = "model") -> Record:

@@ -48,8 +48,9 @@ class Run:
 
     @property
     def name(self) -> str:
-        """The values that it has of those that vary: duet-rot360-seed0."""
-        parts = [text if key in SAID_ALONE else f"{key}{text}" for key, text in self.labels.items()]
+        """The values that it has of those that vary, its seed last: duet-rot360-seed0."""
+        ordered = sorted(self.labels.items(), key=lambda item: item[0] == "seed")
+        parts = [text if key in SAID_ALONE else f"{key}{text}" for key, text in ordered]
         return "-".join(_plain(part) for part in parts) or self.experiment.method
 
     @cached_property
