@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, TypeVar
 
 from rich.console import Console
@@ -11,6 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColum
 
 T = TypeVar("T")
 PATIENCE = 3.0
+_shown: ContextVar[bool] = ContextVar("shown", default=True)
 Track = Callable[[Iterable[T], int, str], Iterable[T]]
 """Passes the parts of a loop through: (parts, how many, what they are) -> the parts."""
 
@@ -20,7 +23,17 @@ def new_progress(
 ) -> Progress:
     """Bars on standard error, and only where somebody watches."""
     console = console or Console(stderr=True)
-    return Progress(*columns, console=console, disable=not (show and console.is_terminal), **options)
+    return Progress(*columns, console=console, disable=not (show and console.is_terminal and _shown.get()), **options)
+
+
+@contextmanager
+def without_bars() -> Iterator[None]:
+    """No new bars inside: somebody further out shows one for all."""
+    before = _shown.set(False)
+    try:
+        yield
+    finally:
+        _shown.reset(before)
 
 
 def track(

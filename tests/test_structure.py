@@ -17,7 +17,7 @@ LEVELS = [
     {"methods", "data", "callback"},
     {"model"},
     {"evaluation", "training"},
-    {"application"},
+    {"application", "study"},
     {"paper"},
     {"report", "explorer", "sklearn"},
     {"cli"},
@@ -28,9 +28,10 @@ AT_HOME = {
     "lightning": {"training", "callback"},
     "pytorch_lightning": set(),
     "torchvision": set(),
-    "matplotlib": {"figure", "evaluation", "paper", "report"},
+    "matplotlib": {"figure", "evaluation", "study", "paper", "report"},
     "gradio": {"explorer"},
     "jinja2": {"explorer", "report"},
+    "ray": {"study"},
 }
 SHARED_BY_METHODS = ("method", "Method", "Views", "Parts", "Represented", "register_method", "check_weight")
 CYCLIC = 45

@@ -17,12 +17,14 @@ from .export import Export
 from .listing import List
 from .orient import Orient
 from .report import Report
+from .reproduce import Reproduce
 from .score import Score
+from .study import Study
 from .train import Train
 
 COMMANDS: tuple[Command, ...] = (
     *(Train(), Evaluate(), Score(), Embed(), Orient(), Align(), Export()),
-    *(Report(), Explore(), List(), Demo()),
+    *(Study(), Reproduce(), Report(), Explore(), List(), Demo()),
 )
 CHATTY = ("httpx", "datasets", "fsspec", "urllib3", "huggingface_hub")
 

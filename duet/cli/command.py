@@ -126,12 +126,12 @@ def open_model(args: argparse.Namespace, turns: int | None = None) -> Encoder:
     return load(args.model, args.device, turns=turns)
 
 
-def key_values(given: list[str]) -> dict[str, str]:
+def key_values(given: list[str], flag: str = "--option") -> dict[str, str]:
     """Pairs of key=value."""
     pairs: Mapping[str, str] = {}
     for text in given:
         key, sign, value = text.partition("=")
         if not sign or not key:
-            raise DuetError(f"--option takes key=value, not {text!r}")
+            raise DuetError(f"{flag} takes key=value, not {text!r}")
         pairs = {**pairs, key.replace("-", "_"): value}
     return dict(pairs)

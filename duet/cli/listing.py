@@ -12,7 +12,7 @@ class List(Command):
     """What there is, each thing in its own words."""
 
     name = "list"
-    summary = "what there is: groups, models, data, presets, methods, evaluations, encoders, trunks, objectives"
+    summary = "what there is: groups, models, data, presets, methods, evaluations, encoders, trunks, objectives, ..."
     description = """List what can be named on the command line; with --plugin also what your module registers.
 
   duet list groups
@@ -107,6 +107,12 @@ def _objectives() -> dict[str, str]:
     return {name: (contrast.__doc__ or "").strip().split("\n")[0] for name, contrast in OBJECTIVES.items()}
 
 
+def _reproductions() -> dict[str, str]:
+    from ..paper.reproduction import known_reproductions
+
+    return {name: entry.summary for name, entry in known_reproductions().items()}
+
+
 KINDS: dict[str, Callable[[], dict[str, str]]] = {
     "groups": _groups,
     "models": _models,
@@ -117,4 +123,5 @@ KINDS: dict[str, Callable[[], dict[str, str]]] = {
     "encoders": _encoders,
     "trunks": _trunks,
     "objectives": _objectives,
+    "reproductions": _reproductions,
 }

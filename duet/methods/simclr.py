@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
+from ..error import DuetError
+from ..groups import Group, Stack
 from ..networks import Backbone, Projector
 from ..objectives import Contrast, Gather, nt_xent
 from ..representation import Layout
@@ -22,17 +25,35 @@ class SimCLR(Method):
 
     @dataclass(frozen=True)
     class Options:
-        """None of its own."""
+        """Whether its views are drawn without the group."""
 
-    def __init__(self, backbone: Backbone, layout: Layout, projector: Projector, contrast: Contrast = nt_xent) -> None:
+        leave_out: bool = False
+
+    def __init__(
+        self,
+        backbone: Backbone,
+        layout: Layout,
+        projector: Projector,
+        contrast: Contrast = nt_xent,
+        left_out: tuple[Group, ...] = (),
+    ) -> None:
         super().__init__(backbone, layout)
         self.projector = projector
         self.contrast = contrast
+        self.left_out = left_out
+        if any(group.crops for group in left_out):
+            raise DuetError("leave_out has no meaning for scale: its views would be left without a crop")
 
     @classmethod
     def build(cls, parts: Parts, options: Options) -> SimCLR:
         """SimCLR with a projector of all features."""
-        return cls(parts.backbone, parts.layout, parts.projector(parts.layout.content_width), parts.contrast)
+        projector = parts.projector(parts.layout.content_width)
+        left_out = parts.groups if options.leave_out else ()
+        return cls(parts.backbone, parts.layout, projector, parts.contrast, left_out)
+
+    def draw_views(self, images: Tensor, stack: Stack, generator: torch.Generator) -> Views:
+        """Two views, without the group if that is asked for: (B,C,H,W) -> Views."""
+        return super().draw_views(images, stack.without(*(group.name for group in self.left_out)), generator)
 
     def terms(self, represented: Represented, views: Views, gather: Gather | None = None) -> dict[str, Tensor]:
         """The contrast alone."""

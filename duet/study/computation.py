@@ -1,0 +1,115 @@
+"""One run of a study: trained, evaluated, and written down. What a run that was killed has left is gone on with."""
+
+from __future__ import annotations
+
+import math
+import platform
+import shutil
+import time
+import traceback
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from .. import __version__
+from ..error import DuetError, first_line
+from ..evaluation import Result, evaluate
+from ..file import write_text
+from ..training.keeper import Stopped
+from ..training.run import train
+from .lock import locked
+from .plan import Run
+from .record import Record, finished
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a run has no record, in one line."""
+
+    why: str
+
+
+KEEP = ("none", "model", "all")
+"""What stays of a finished run beside its record: nothing, its model, or its checkpoints too."""
+RUNS = "runs"
+
+
+def attempt(run: Run, out: Path, device: str = "auto", keep: str = "model", wait: bool = True) -> Record | Failure:
+    """A run, whatever becomes of it: its record, or why there is none, with all of it in OUT/failed/KEY.txt.
+
+    Raises Busy if another process has it and we do not wait.
+    """
+    note = out / "failed" / f"{run.key}.txt"
+    with locked(out / ".locks" / run.hash, wait):
+        record = finished(out, run)
+        if record is not None:
+            tidy(run, out, keep)
+            return record
+        try:
+            record = compute(run, out, device, keep)
+        except Stopped:
+            raise KeyboardInterrupt from None
+        except Exception as error:  # whatever a run dies of, the others can be computed
+            write_text(note, traceback.format_exc())
+            return Failure(first_line(error))
+        note.unlink(missing_ok=True)
+        return record
+
+
+def compute(run: Run, out: Path, device: str = "auto", keep: str = "model") -> Record:
+    """Train and evaluate a run in OUT/runs/KEY and write OUT/results/KEY.json."""
+    check_keep(keep)
+    folder = run_folder(out, run)
+    whole = not folder.exists()
+    began = time.monotonic()
+    if not (folder / "model" / "config.json").exists():
+        train(run.experiment, folder, device=device, quiet=True)
+    trained = time.monotonic()
+    results = evaluate(folder, run.evaluate, sizes=run.sizes, device=device, progress=False, rivals=False)
+    seconds = {"train": round(trained - began, 2), "evaluate": round(time.monotonic() - trained, 2)}
+    record = record_run(run, results, seconds, whole)
+    record.save(out)
+    tidy(run, out, keep)
+    return record
+
+
+def record_run(run: Run, results: Mapping[str, Result], seconds: dict[str, float], whole: bool) -> Record:
+    """What is kept of results: scalars and their intervals, beside the settings."""
+    scalars: dict[str, float | None] = {}
+    intervals: dict[str, list[float]] = {}
+    for name, result in results.items():
+        for key, value in result.scalars.items():
+            scalars[f"{name}/{key}"] = float(value) if math.isfinite(value) else None  # JSON knows no NaN
+        for key, ends in result.intervals.items():
+            if all(map(math.isfinite, ends)):
+                intervals[f"{name}/{key}"] = [float(end) for end in ends]
+    return Record(
+        *(run.name, run.hash, dict(run.labels), run.experiment.to_dict(), list(run.evaluate), run.sizes, scalars),
+        intervals=intervals,
+        seconds=seconds,
+        whole=whole,
+        versions={"duet": __version__, "torch": str(torch.__version__), "python": platform.python_version()},
+    )
+
+
+def tidy(run: Run, out: Path, keep: str) -> None:
+    """Remove what should not stay of a finished run."""
+    folder = run_folder(out, run)
+    if keep == "none":
+        shutil.rmtree(folder, ignore_errors=True)
+    elif keep == "model":
+        shutil.rmtree(folder / "checkpoints", ignore_errors=True)
+
+
+def run_folder(out: Path, run: Run) -> Path:
+    """Where a run is computed."""
+    return out / RUNS / run.key
+
+
+def check_keep(keep: Any) -> None:
+    """Refuse another word than those of KEEP."""
+    if keep not in KEEP:
+        raise DuetError(f"--keep is one of {', '.join(KEEP)}, not {keep!r}")

@@ -1,0 +1,98 @@
+"""What is kept of a run: one JSON, from which all tables are drawn."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ..error import DuetError, first_line
+from ..file import write_json
+from .plan import WHERE, Run
+
+FORMAT = 1
+FOLDER = "results"
+
+
+@dataclass(frozen=True)
+class Record:
+    """One finished run: what it was asked to be, what it reached, and what it took."""
+
+    name: str
+    hash: str
+    labels: dict[str, str]
+    settings: dict[str, Any]
+    evaluate: list[str]
+    sizes: str
+    scalars: dict[str, float | None]
+    intervals: dict[str, list[float]] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+    whole: bool = True  # trained in one go, so that its seconds tell what such a run takes
+    versions: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def key(self) -> str:
+        """The name of its file."""
+        return f"{self.name}-{self.hash}"
+
+    def value(self, name: str) -> float | None:
+        """A scalar, EVALUATION/SCALAR; None where it could not be measured."""
+        found = self.scalars.get(name)
+        return found if found is not None and math.isfinite(found) else None
+
+    def answers(self, run: Run) -> bool:
+        """Whether this is what a run would give: the same settings, as far as both know them, and all evaluations."""
+        asked = run.experiment.to_dict()
+        same = all(asked[key] == value for key, value in self.settings.items() if key in asked and key not in WHERE)
+        return same and self.sizes == run.sizes and set(run.evaluate) <= set(self.evaluate)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, as they stand in the file."""
+        return {"format": FORMAT, **asdict(self)}
+
+    def save(self, out: Path) -> Path:
+        """Write OUT/results/KEY.json."""
+        path = out / FOLDER / f"{self.key}.json"
+        write_json(path, self.to_dict())
+        return path
+
+
+def read_record(path: Path) -> Record:
+    """The record of a file."""
+    try:
+        plain = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError) as error:
+        raise DuetError(f"cannot read the record {path}: {first_line(error)}") from None
+    return record_of(plain, str(path))
+
+
+def record_of(plain: Any, source: str) -> Record:
+    """The record of plain values."""
+    if not isinstance(plain, dict) or plain.get("format") != FORMAT:
+        raise DuetError(f"{source} is not a record of a study, or of another version of duet")
+    try:
+        record = Record(**{key: value for key, value in plain.items() if key != "format"})
+        for kept in (record.labels, record.settings, record.scalars, record.seconds):
+            kept.items()
+        return record
+    except (TypeError, AttributeError) as error:
+        raise DuetError(f"{source} does not hold a whole record: {first_line(error)}") from None
+
+
+def read_records(out: Path) -> list[Record]:
+    """All records of a study's folder, by name."""
+    return [read_record(path) for path in sorted((out / FOLDER).glob("*.json"))]
+
+
+def finished(out: Path, run: Run) -> Record | None:
+    """The record of a run, if it is finished; what is damaged or of other settings counts as none."""
+    path = out / FOLDER / f"{run.key}.json"
+    if not path.exists():
+        return None
+    try:
+        record = read_record(path)
+    except DuetError:
+        return None
+    return record if record.answers(run) else None
