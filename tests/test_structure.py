@@ -33,7 +33,7 @@ AT_HOME = {
     "jinja2": {"explorer", "report"},
     "ray": {"study"},
 }
-SHARED_BY_METHODS = ("method", "Method", "Views", "Parts", "Represented", "register_method", "check_weight")
+SHARED_BY_METHODS = ("method", "extra", "Method", "Views", "Parts", "Represented", "register_method", "check_weight")
 CYCLIC = 45
 """How often the package may ask whether something is cyclic: a Domain knows what follows from it."""
 

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 import torch
 from torch import Tensor
 
 from ..error import DuetError
+from ..groups import Group, Stack
 from ..networks import Backbone, Projector
 from ..objectives import Contrast, Gather, jensen_shannon, nt_xent
 from ..representation import Axis, Layout, difference
 from ..representation.prescribed import Reference
+from .extra import check_left_out, draw_extra, stack_without
 from .method import Method, Parts, Represented, Views, check_weight, register_method
+
+ViewsOf = Literal["shared", "separate"]
 
 
 @register_method
@@ -22,6 +28,10 @@ class Duet(Method):
     reference="absolute" matches P(g|x) of each view to the target at its own g (eq. 2). "relative" matches the
     distribution of g_2 - g_1 to the target at the drawn difference: for images that have no upright of their own.
     With weight 0 the table is still there and its content is contrasted: the paper's lambda = 0.
+
+    views="shared" is the paper's: one pair of views for both losses. "separate" contrasts all features of views without
+    the groups, and matches P(g|x) on extra views, drawn as ESSL's are: nothing is asked to be the same across the turns
+    that the table should keep. `full` is the share of the extra views' cost that goes to views of full size.
     """
 
     name = "duet"
@@ -31,10 +41,12 @@ class Duet(Method):
 
     @dataclass(frozen=True)
     class Options:
-        """lambda, and what the marginal is matched to."""
+        """lambda, what the marginal is matched to, and on which views."""
 
         weight: float = 10.0
         reference: Reference = "absolute"
+        views: ViewsOf = "shared"
+        full: float = 0.0
 
     def __init__(
         self,
@@ -44,12 +56,24 @@ class Duet(Method):
         weight: float = 10.0,
         reference: Reference = "absolute",
         contrast: Contrast = nt_xent,
+        views: ViewsOf = "shared",
+        full: float = 0.0,
     ) -> None:
         super().__init__(backbone, layout)
         if not layout.axes:
             raise DuetError("DUET needs a layout with at least one axis: Table, Joint or Concatenated")
         if reference not in ("absolute", "relative"):
             raise DuetError(f"reference must be 'absolute' or 'relative', not {reference!r}")
+        if views not in get_args(ViewsOf):
+            raise DuetError(f"views must be 'shared' or 'separate', not {views!r}")
+        if not 0 <= full <= 1:
+            raise DuetError(f"full is a share of the extra views' cost, from 0 to 1; it is {full}")
+        if views == "separate" and reference == "relative":
+            raise DuetError("views=separate draws one element an image, and a relative reference needs two; choose one")
+        if views == "shared" and full > 0:
+            raise DuetError("full is a share of extra views, and there are none; give views=separate too")
+        self.views: ViewsOf = views
+        self.full = full
         self.projector = projector
         self.weight = check_weight(weight)
         self.reference = reference
@@ -57,27 +81,75 @@ class Duet(Method):
 
     @classmethod
     def build(cls, parts: Parts, options: Options) -> Duet:
-        """DUET with a projector of the content."""
-        projector = parts.projector(parts.layout.content_width)
-        return cls(parts.backbone, parts.layout, projector, options.weight, options.reference, parts.contrast)
+        """DUET with a projector of the content, or of all features."""
+        separate = options.views == "separate"
+        if separate:
+            check_left_out("DUET with views=separate", parts.groups)
+        projector = parts.projector(parts.layout.dim if separate else parts.layout.content_width)
+        settings = (options.weight, options.reference, parts.contrast, options.views, options.full)
+        return cls(parts.backbone, parts.layout, projector, *settings)
+
+    @property
+    def draws_own_views(self) -> bool:
+        """Only where the two losses have views apart."""
+        return self.views == "separate"
+
+    def draw_views(self, images: Tensor, stack: Stack, generator: torch.Generator) -> Views:
+        """Two views of the stack; or two without the groups, and extra ones that only a group distinguishes."""
+        if self.views == "shared":
+            return super().draw_views(images, stack, generator)
+        groups = self._tracked(stack)
+        base = stack_without(stack, groups)
+        views = super().draw_views(images, base, generator)
+        extra = draw_extra(images, base, groups, generator, self.full) if self.weight > 0 else {}
+        return Views(views.images, views.g, views.count, extra)
+
+    def represent(self, views: Views) -> Represented:
+        """The features of all views: those of one size go through the backbone together, small ones apart from them."""
+        large = {name: v.images for name, v in views.extra.items() if v.images.shape[1:] == views.images.shape[1:]}
+        rows = [len(views.images), *map(len, large.values())]
+        z, *found = self.backbone(torch.cat([views.images, *large.values()])).split(rows)
+        small = {name: self.backbone(v.images) for name, v in views.extra.items() if name not in large}
+        return Represented(z, small | dict(zip(large, found, strict=True)))
 
     def terms(self, represented: Represented, views: Views, gather: Gather | None = None) -> dict[str, Tensor]:
         """The contrast of the content and, unless its weight is zero, the weighted group loss."""
+        z, layout = represented.z, self.layout
+        first, second = views.split(self.projector(layout.content(z) if self.views == "shared" else z))
         # Twice the mean over anchors, as the authors count: lambda then means what it means in the paper (decision 10).
-        first, second = views.split(self.projector(self.layout.content(represented.z)))
         terms = {"content": 2 * self.contrast(first, second, gather=gather)}
         if self.weight > 0:
-            losses = [self._group_loss(represented.z, axis, views) for axis in self.layout.axes]
+            losses = [self._group_loss(axis, represented, views) for axis in layout.axes]
             terms["group"] = self.weight * torch.stack(losses).mean()
         return terms
 
-    def _group_loss(self, z: Tensor, axis: Axis, views: Views) -> Tensor:
+    def _group_loss(self, axis: Axis, represented: Represented, views: Views) -> Tensor:
+        """The mean over sizes of extra views, each counting the same; or that of the two views."""
+        if self.views == "separate":
+            named = [name for name, view in views.extra.items() if axis.name in view.g]
+            losses = [self._absolute(axis, represented.extra[name], views.extra[name].g[axis.name]) for name in named]
+            return torch.stack(losses).mean()
         if axis.name not in views.g:
             raise DuetError(f"the views carry no g of {axis.name!r}; track it in the stack")
+        match = self._absolute if self.reference == "absolute" else self._relative
+        return match(axis, represented.z, views.g[axis.name])
+
+    def _absolute(self, axis: Axis, z: Tensor, g: Tensor) -> Tensor:
         marginal = self.layout.group_logits(z, axis).softmax(dim=1)
-        g = views.g[axis.name].to(marginal.dtype)
-        if self.reference == "absolute":
-            return jensen_shannon(marginal, axis.target.masses(g, axis.bins)).mean()
-        (first, second), (g_first, g_second) = views.split(marginal), views.split(g)
+        return jensen_shannon(marginal, axis.target.masses(g.to(marginal.dtype), axis.bins)).mean()
+
+    def _relative(self, axis: Axis, z: Tensor, g: Tensor) -> Tensor:
+        first, second = self.layout.group_logits(z, axis).softmax(dim=1).chunk(2)
+        g_first, g_second = g.to(first.dtype).chunk(2)
         moved = difference(first, second, axis.target.domain)
         return jensen_shannon(moved, axis.target.difference_masses(g_second - g_first, axis.bins)).mean()
+
+    def _tracked(self, stack: Stack) -> Sequence[Group]:
+        """The groups of the axes, as the stack has them."""
+        tracked = {group.name: group for group in stack.tracked}
+        for axis in self.layout.axes:
+            if axis.name not in tracked:
+                raise DuetError(f"the stack has no g of {axis.name!r}; track it in the stack")
+        groups = [tracked[axis.name] for axis in self.layout.axes]
+        check_left_out("DUET with views=separate", groups)
+        return groups

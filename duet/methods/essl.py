@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from ..domain import Circle
 from ..error import DuetError
-from ..groups import Group, Stack, View
+from ..groups import Group, Stack
 from ..networks import Backbone, Predictor, Projector
 from ..objectives import Contrast, Gather, nt_xent
 from ..representation import Layout
+from .extra import Draw, check_left_out, draw_extra, stack_without
 from .method import Method, Parts, Represented, Views, check_weight, register_method
+
+Targets = Literal["own", "authors"]
 
 
 @register_method
@@ -22,7 +27,9 @@ class ESSL(Method):
     """L = NT-Xent(h(z_1), h(z_2)) + weight * mean over groups of the prediction loss on extra views (decision 13).
 
     The extra views have half the size. A finite group's elements are all applied and classified; of a continuous group
-    one element is drawn and regressed, on the circle as its cosine and sine.
+    one element is drawn and regressed: g, on the circle its cosine and sine. targets="authors" regresses what the
+    released code does, with less variance: the raw factor, and on the circle the turn in half-turns, drawn from half of
+    the circle about the identity, since a number would jump on the other side.
     """
 
     name = "essl"
@@ -31,9 +38,10 @@ class ESSL(Method):
 
     @dataclass(frozen=True)
     class Options:
-        """The weight of the prediction."""
+        """The weight of the prediction, and what is predicted of a continuous group."""
 
         weight: float = 0.4
+        targets: Targets = "own"
 
     def __init__(
         self,
@@ -44,39 +52,38 @@ class ESSL(Method):
         weight: float = 0.4,
         contrast: Contrast = nt_xent,
         hidden: int = 2048,
+        targets: Targets = "own",
     ) -> None:
         super().__init__(backbone, layout)
         self.check(groups)
+        if targets not in get_args(Targets):
+            raise DuetError(f"targets must be 'own' or 'authors', not {targets!r}")
         self.projector = projector
         self.contrast = contrast
         self.groups = tuple(groups)
         self.weight = check_weight(weight)
-        self.predictors = nn.ModuleDict({g.name: Predictor(backbone.dim, _outputs(g), hidden) for g in groups})
+        self.targets: Targets = targets
+        self.predictors = nn.ModuleDict({g.name: Predictor(backbone.dim, outputs(g, targets), hidden) for g in groups})
 
     @classmethod
     def build(cls, parts: Parts, options: Options) -> ESSL:
         """ESSL with a projector of all features and a predictor for every group."""
         projector = parts.projector(parts.layout.content_width)
-        return cls(parts.backbone, parts.layout, projector, parts.groups, options.weight, parts.contrast, parts.hidden)
+        settings = (options.weight, parts.contrast, parts.hidden, options.targets)
+        return cls(parts.backbone, parts.layout, projector, parts.groups, *settings)
 
     @classmethod
     def check(cls, groups: Sequence[Group]) -> None:
         """It needs a group, and one that can be left out of the stack."""
-        crop = next((group for group in groups if group.crops), None)
-        if crop is not None:
-            raise DuetError(
-                f"ESSL has no meaning for {crop.name}: its views would be left without a crop; take another group"
-            )
+        check_left_out("ESSL", groups)
         if not groups:
             raise DuetError("ESSL needs at least one group to predict")
 
     def draw_views(self, images: Tensor, stack: Stack, generator: torch.Generator) -> Views:
         """Two views without the groups, and for every group small views that it alone distinguishes."""
-        base = stack.without(*(group.name for group in self.groups))
-        height, width = base.size or (images.shape[2], images.shape[3])
+        base = stack_without(stack, self.groups)
         views = super().draw_views(images, base, generator)
-        small = base.without(size=(max(1, height // 2), max(1, width // 2)))
-        extra = {group.name: self._turn(small(images, generator).images, group, generator) for group in self.groups}
+        extra = draw_extra(images, base, self.groups, generator, draw=DRAWS[self.targets])
         return Views(views.images, views.g, views.count, extra)
 
     def represent(self, views: Views) -> Represented:
@@ -87,8 +94,8 @@ class ESSL(Method):
     def terms(self, represented: Represented, views: Views, gather: Gather | None = None) -> dict[str, Tensor]:
         """The contrast, and the weighted prediction loss."""
         losses = [
-            prediction_loss(self.predictors[g.name](represented.extra[g.name]), views.extra[g.name].g[g.name], g)
-            for g in self.groups
+            prediction_loss(self.predictors[g.name](represented.extra[g.name]), drawn, g, self.targets)
+            for g, drawn in ((group, views.extra[group.name].g[group.name]) for group in self.groups)
         ]
         first, second = views.split(self.projector(represented.z))
         return {
@@ -96,25 +103,39 @@ class ESSL(Method):
             "prediction": self.weight * torch.stack(losses).mean(),
         }
 
-    @staticmethod
-    def _turn(images: Tensor, group: Group, generator: torch.Generator) -> View:
-        if group.elements is None:
-            g = group.sample(len(images), generator).to(images.device)
-            return View(group.apply(images, g, generator), {group.name: g})
-        g = torch.tensor(group.elements, device=images.device).repeat_interleave(len(images))
-        return View(group.apply(images.repeat(len(group.elements), 1, 1, 1), g, generator), {group.name: g})
 
-
-def prediction_loss(predicted: Tensor, g: Tensor, group: Group) -> Tensor:
-    """Cross-entropy over a finite group's elements; squared error of g, or of its cosine and sine on the circle."""
+def prediction_loss(predicted: Tensor, g: Tensor, group: Group, targets: Targets = "own") -> Tensor:
+    """Cross-entropy over a finite group's elements; the squared error of a continuous one's targets."""
     predicted = predicted.float()
     if group.elements is not None:
         elements = torch.tensor(group.elements, device=g.device)
         return F.cross_entropy(predicted, group.domain.nearest(g, elements))
-    return F.mse_loss(predicted, group.domain.coordinates(g))
+    return F.mse_loss(predicted, regressed(g, group, targets))
 
 
-def _outputs(group: Group) -> int:
+def regressed(g: Tensor, group: Group, targets: Targets = "own") -> Tensor:
+    """What is predicted of a continuous group: g or its cosine and sine, or the authors' numbers: (n,) -> (n, 1 or 2).
+
+    The authors' are raw factors; a circle's elements are counted in half-turns from the identity.
+    """
+    if targets == "own":
+        return group.domain.coordinates(g)
+    if isinstance(group.domain, Circle):
+        return 2 * group.domain.difference(g, torch.as_tensor(group.identity).to(g)).unsqueeze(1)
+    return group.parameter(g).unsqueeze(1)
+
+
+def draw_half(group: Group, n: int, generator: torch.Generator) -> Tensor:
+    """n elements as the authors draw them: those of a circle at most a quarter of it from the identity."""
+    g = group.sample(n, generator)
+    return group.domain.wrap(group.identity + (g - 0.5) / 2) if isinstance(group.domain, Circle) else g
+
+
+DRAWS: dict[Targets, Draw] = {"own": Group.sample, "authors": draw_half}
+
+
+def outputs(group: Group, targets: Targets = "own") -> int:
+    """The width of what is predicted of a group."""
     if group.elements is not None:
         return len(group.elements)
-    return group.domain.coordinates(torch.zeros(1)).shape[1]
+    return regressed(torch.zeros(1), group, targets).shape[1]

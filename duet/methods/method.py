@@ -86,6 +86,11 @@ class Method(nn.Module, ABC):
     def check(cls, groups: Sequence[Group]) -> None:
         """Raise DuetError where these groups have no meaning for the method."""
 
+    @property
+    def draws_own_views(self) -> bool:
+        """Whether it asks for other views than a stack's: such views cannot be drawn once and cached."""
+        return type(self).draw_views is not Method.draw_views
+
     def draw_views(self, images: Tensor, stack: Stack, generator: torch.Generator) -> Views:
         """`view_count` views of a batch, and extra ones if the method overrides this: (B,C,H,W) -> Views."""
         if not stack.shuffles:

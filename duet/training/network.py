@@ -56,7 +56,7 @@ def views_of_run(
         trunk.warm((images.shape[1], images.shape[2]))  # a run that goes on must not take another way
     if not trunk.frozen or not experiment.cached_views:
         return None
-    if type(method).draw_views is not Method.draw_views:
+    if method.draws_own_views:
         raise DuetError(f"{method.name} draws views of its own, which cannot be cached: give --cached-views 0")
     trunk.to(find_device(device))
     try:
