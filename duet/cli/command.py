@@ -88,13 +88,16 @@ class Command(ABC):
         common.add_argument("--traceback", action="store_true", help="show where an error comes from")
 
 
-def add_images(parser: argparse.ArgumentParser) -> None:
-    """What the commands on images have in common. No model is taken by default: none fits all kinds of images."""
+def add_images(parser: argparse.ArgumentParser, otherwise: str = "required") -> None:
+    """What the commands on images have in common; `otherwise` says what happens where no model is named.
+
+    No model is taken by default whatever the images are: none fits all kinds.
+    """
     parser.add_argument("images", nargs="+", metavar="IMAGES", help="image files, or folders with images at any depth")
     parser.add_argument(
         "--model",
         metavar="NAME|RUN",
-        help="a model for such images: a run, a folder, a Hub id, a shipped one; required",
+        help=f"a model for such images: a run, a folder, a Hub id, a shipped one; {otherwise}",
     )
     parser.add_argument("--batch-size", type=int, default=256, metavar="N", help="images at a time [%(default)s]")
 
@@ -119,7 +122,7 @@ def open_model(args: argparse.Namespace, turns: int | None = None) -> Encoder:
     """The model that was named, with its own turns or so many; one line says what to name where none was."""
     if args.model is None:
         raise DuetError(
-            "say which model: --model RUN, trained on images such as these; --model digits-rot360 is for grey digits"
+            "say which model: --model RUN, trained on images such as these; --model photos-rot360 is for photos, digits-rot360 for grey digits"
         )
     from ..model import load
 

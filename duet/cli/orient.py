@@ -5,9 +5,13 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ..error import DuetError
 from .command import Command, add_images, add_turned_copies, add_turns, open_model
+
+if TYPE_CHECKING:
+    from ..model import Encoder
 
 
 class Orient(Command):
@@ -25,23 +29,23 @@ angle is right to 45 degrees with a probability of 0.9 or more. The other copies
 Photos that lost their orientation stand, lie or hang: --snap 90 decides between quarter turns. Those need no
 re-encoding: --write exif sets the orientation tag and touches no pixel.
 
-  duet orient photos/ -o upright/ --snap 90 --write exif --model runs/duet-rot360-photos
+  duet orient photos/ -o upright/ --snap 90 --write exif
 
 Tilted horizons: --range 15 looks for nothing beyond 15 degrees to either side.
 
-  duet orient photos/ -o level/ --range 15 --model runs/duet-rot360-photos
+  duet orient photos/ -o level/ --range 15
 
 The originals stay, and nothing is written over. --in-place replaces them, and keeps them in photos/.duet-orient until
 --undo puts them back or --forget deletes them; both take the same folders and need no model.
 
-  duet orient photos/ --in-place --snap 90 --write exif --model runs/duet-rot360-photos
+  duet orient photos/ --in-place --snap 90 --write exif
   duet orient photos/ --undo
 
 Copies keep their folders, names, formats and sizes; corners that the image does not reach are black."""
 
     def add_arguments(self, parser: argparse.ArgumentParser, chosen: bool) -> None:
         """Images, model, what to read, and where copies and angles go."""
-        add_images(parser)
+        add_images(parser, "otherwise the shipped one that knows these images, if any does")
         add_turns(parser)
         add_turned_copies(parser, "corrected", "counts")
         parser.add_argument(
@@ -76,7 +80,7 @@ Copies keep their folders, names, formats and sizes; corners that the image does
             sheet = Sheet()
         done = orient_files(
             args.images,
-            open_model(args, args.turns),
+            _model(args),
             args.out,
             args.csv,
             args.sure,
@@ -98,6 +102,17 @@ Copies keep their folders, names, formats and sizes; corners that the image does
         parts += [f"{done.strange} of another kind than the model knows"] if done.strange else []
         print(f"{', '.join(parts)}{': ' if where else ''}{where}")
         return 0
+
+
+def _model(args: argparse.Namespace) -> Encoder:
+    """The model that was named, or the shipped one that knows such images."""
+    if args.model is not None:
+        return open_model(args, args.turns)
+    from ..application.choice import choose_model
+
+    choice = choose_model(args.images, args.device, args.turns)
+    print(choice, file=sys.stderr)
+    return choice.encoder
 
 
 def _take_back(args: argparse.Namespace) -> int:

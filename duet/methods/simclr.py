@@ -51,6 +51,11 @@ class SimCLR(Method):
         left_out = parts.groups if options.leave_out else ()
         return cls(parts.backbone, parts.layout, projector, parts.contrast, left_out)
 
+    @property
+    def draws_own_views(self) -> bool:
+        """Only where the group is left out."""
+        return bool(self.left_out)
+
     def draw_views(self, images: Tensor, stack: Stack, generator: torch.Generator) -> Views:
         """Two views, without the group if that is asked for: (B,C,H,W) -> Views."""
         return super().draw_views(images, stack.without(*(group.name for group in self.left_out)), generator)

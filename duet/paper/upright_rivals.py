@@ -106,7 +106,8 @@ def _quarters(trunk: Trunk, images: Images, group: Group) -> tuple[Tensor, Tenso
 
 def _maps(trunk: Trunk, images: Tensor) -> Tensor:
     with torch.no_grad():
-        return trunk(images.to(trunk.mean.device)).flatten(1).float().cpu()
+        found: Tensor = trunk(images.to(trunk.mean.device))
+    return found.flatten(1).float().cpu()
 
 
 def _batches(images: Images, label: str) -> Iterator[Tensor]:
