@@ -122,7 +122,8 @@ def open_model(args: argparse.Namespace, turns: int | None = None) -> Encoder:
     """The model that was named, with its own turns or so many; one line says what to name where none was."""
     if args.model is None:
         raise DuetError(
-            "say which model: --model RUN, trained on images such as these; --model photos-rot360 is for photos, digits-rot360 for grey digits"
+            "say which model: --model RUN, trained on images such as these; of the shipped ones photos-rot360 is for "
+            "photos and digits-rot360 for grey digits"
         )
     from ..model import load
 

@@ -20,7 +20,7 @@ ANGLES = (0, 30, 90, 135, 179, -150, -60, -5, 20, 75)
 @pytest.fixture
 def use(monkeypatch):
     """Let the command load this encoder."""
-    return lambda encoder: monkeypatch.setattr("duet.model.load", lambda name, device: encoder)
+    return lambda encoder: monkeypatch.setattr("duet.model.load", lambda name, device, turns=None: encoder)
 
 
 @pytest.fixture

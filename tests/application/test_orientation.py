@@ -22,7 +22,7 @@ ANGLES = (0, 30, 90, 135, 179, -150, -60, -5)
 @pytest.fixture
 def use(monkeypatch):
     """Let the command load this encoder."""
-    return lambda encoder: monkeypatch.setattr("duet.model.load", lambda name, device: encoder)
+    return lambda encoder: monkeypatch.setattr("duet.model.load", lambda name, device, turns=None: encoder)
 
 
 @pytest.fixture
@@ -131,8 +131,9 @@ def test_a_model_that_cannot_tell_how_sure_it_is_turns_all_or_nothing(scans, tmp
 def test_no_model_is_taken_for_granted(scans, tmp_path, capsys):
     assert main(["orient", str(scans), "--csv", str(tmp_path / "a.csv")]) == 2
     error = capsys.readouterr().err
-    assert "say which model: --model RUN" in error
-    assert "--model digits-rot360 is for grey digits" in error
+    assert "no shipped model knows such images" in error
+    assert "digits-rot360 knows 0 of 9" in error
+    assert "name one of yours with --model RUN" in error
     assert error.count("\n") == 1
 
 

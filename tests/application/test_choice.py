@@ -1,0 +1,58 @@
+"""Without a model named, only one that knows the images is taken."""
+
+import pytest
+import torch
+from PIL import Image
+
+from duet import DuetError
+from duet.application import choice
+from duet.application.choice import choose_model, draw
+from duet.application.files import Found
+
+from ..conftest import confident, random_encoder
+
+
+def test_a_draw_is_fair_and_the_same_every_time():
+    files = [Found(f"{i}.png", None) for i in range(50)]
+    assert draw(files[:3], 5) == files[:3]
+    assert draw(files, 5) == draw(iter(files), 5)
+    assert len(set(draw(files, 5))) == 5
+    late = sum(int(str(found.path)[:-4]) >= 25 for found in draw(files, 20))
+    assert 5 <= late <= 15
+
+
+@pytest.fixture
+def photos(tmp_path):
+    for place in range(4):
+        noise = torch.randint(256, (28, 28), dtype=torch.uint8, generator=torch.Generator().manual_seed(place))
+        Image.fromarray(noise.numpy()).save(tmp_path / f"{place}.png")
+    (tmp_path / "broken.png").write_bytes(b"nothing")
+    return tmp_path
+
+
+def with_models(monkeypatch, **models):
+    def load(name, device, turns):
+        if models[name] is None:
+            raise DuetError(f"{name} needs weights: pip install them")
+        return models[name]
+
+    monkeypatch.setattr(choice, "shipped_models", lambda: list(models))
+    monkeypatch.setattr(choice, "load", load)
+
+
+def test_the_model_that_knows_most_is_taken(photos, monkeypatch):
+    known, strange = confident(random_encoder()), confident(random_encoder(), strangeness=1e6)
+    with_models(monkeypatch, away=None, strange=strange, known=known)
+    chosen = choose_model([photos])
+    assert chosen.encoder is known
+    assert str(chosen) == "model: known, which knows 4 of 4 of these images"
+
+
+def test_where_none_knows_them_one_line_says_so(photos, monkeypatch):
+    with_models(monkeypatch, away=None, strange=confident(random_encoder(), strangeness=1e6))
+    with pytest.raises(DuetError) as raised:
+        choose_model([photos])
+    assert "strange knows 0 of 4; away needs weights: pip install them" in str(raised.value)
+    assert "--model RUN" in str(raised.value)
+    with pytest.raises(DuetError, match="no shipped model"):
+        choose_model([photos / "broken.png"])
