@@ -27,7 +27,7 @@ SECTIONS = {
     ),
     "training": (
         *("epochs", "batch_size", "accumulate", "optimizer", "lr", "betas", "weight_decay", "warmup_epochs"),
-        *("seed", "action_pairs"),
+        *("seed", "action_pairs", "turns"),
     ),
     "images": ("subset", "image_size", "channels", "normalize", "storage", "calibrate"),
     "machine": ("precision", "compile", "devices", "nodes", "strategy", "sync_batchnorm"),

@@ -252,7 +252,7 @@ class Encoder(nn.Module):
         """Write the model and its card to a folder; other files in it stay, and so does a card that is there.
 
         A public model does not tell where on a disk its images lay. `half`: in half precision, where that keeps a
-        tensor to a thousandth; it is loaded as float32, and its features move by about a thousandth.
+        tensor to a thousandth; it is loaded as float32, and its features move by some thousandths.
         """
         from .artifact import write_model
 

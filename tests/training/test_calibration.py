@@ -153,3 +153,34 @@ def test_a_calibrated_run_cut_short_ends_with_the_same_files(tmp_path, tiny, dig
     assert resume(tmp_path / "cut", images=digits, quiet=True, checkpoint_every=3)
     for name in ("model/model.safetensors", "model/config.json"):
         assert (tmp_path / "cut" / name).read_bytes() == (whole / name).read_bytes()
+
+
+def test_a_run_with_turns_is_calibrated_for_them_and_for_one_look(tmp_path, tiny, digits, monkeypatch):
+    looks = []
+    real = duet.Encoder.features
+
+    def features(self, images, batch=512):
+        looks.append(self.turns)
+        return real(self, images, batch)
+
+    monkeypatch.setattr(duet.Encoder, "features", features)
+    run = train(tiny(**SMALL, warmup_epochs=0, turns=2), tmp_path / "run", images=digits, quiet=True)
+    assert (run / "config.yaml").read_text().count("turns: 2  #") == 1
+    encoder = duet.load(run)
+    assert encoder.turns == 2
+    assert sorted(encoder.confidences) == [1, 2]
+    assert set(looks) == {1, 2}
+    assert looks[0] == 2  # of the fitted action
+    aside = keep_aside(digits, True, 128).aside.tensors()[0]
+    for turns in (1, 2):
+        encoder.turns = turns
+        assert float(encoder.recover(real(encoder, aside)).known.float().mean()) > 0.8
+    one, two = (encoder.confidences[turns].whitening for turns in (1, 2))
+    assert not torch.equal(one, two)
+
+
+def test_turns_that_a_run_cannot_have_are_refused_before_it_trains(tmp_path, tiny, digits):
+    wide = MemoryImages("wide", "train", digits.tensors()[0][:, :, :20], digits.labels, digits.classes)
+    with pytest.raises(duet.DuetError, match=r"^4 turns need square images, and these are 28 x 20; give turns 1$"):
+        train(tiny(**SMALL, warmup_epochs=0, turns=4), tmp_path / "run", images=wide, quiet=True)
+    assert not (tmp_path / "run").exists()

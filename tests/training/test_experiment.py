@@ -109,6 +109,9 @@ def test_every_field_is_a_flag():
         ({"channels": 2}, "one of 1, 3"),
         ({"devices": 3}, "must divide by the 3 processes"),
         ({"projector": [0]}, "projector"),
+        ({"turns": 0}, "turns must be above 0"),
+        ({"turns": 3}, "3 turns do not divide the 8 columns of rot360"),
+        ({"turns": 4, "group": "hue"}, "4 turns need a table with one rotation"),
         ({"bins": 2}, "bins of rot360 must be at least 3"),
         ({"bins": 1, "group": "hue"}, "bins of hue must be at least 2"),
         ({"bins": 2, "group": "hue", "target": "vonmises"}, "bins of hue must be at least 3"),
@@ -333,3 +336,14 @@ def test_what_has_no_effect_is_known():
     assert unused_keys(Experiment(method="simclr", weight=3.0, reference="relative")) == ["weight", "reference"]
     assert unused_keys(Experiment(method="essl", weight=3.0)) == []
     assert unused_keys(Experiment(weight=3.0, reference="relative")) == []
+
+
+def test_a_recipe_turns_where_there_is_a_rotation():
+    photos = Experiment.preset("photos")
+    assert photos.turns == 4
+    assert Experiment.preset("photos", group="rot4").turns == 4
+    assert Experiment.preset("photos", group="hue").turns == 1
+    assert Experiment.preset("photos", group=["rot360", "hue"]).turns == 1
+    assert Experiment.preset("photos", turns=2).turns == 2
+    assert Experiment.preset("photos", method="simclr").turns == 4  # which has no table, and so no use for it
+    assert Experiment.preset("demo").turns == 1
