@@ -5,11 +5,15 @@ python benchmarks/embed.py [MODEL] [--images 2000] [--side 128] [--repeats 5] [-
 JPEGs of noise that was smoothed, about as large as photos of that side. Pillow's decoding: one loop, one thread,
 nothing but Pillow and NumPy. Orienting reports the angles alone, and writes no copies. The ratio is each command's
 time over the sum of both parts, the least of all repeats of each: other work on the machine only adds to them.
+Reading in turn and ahead: files to features, when all cores decode and then all compute, and when the next batch is
+decoded while the network computes; their ratio is the median over the repeats, each against its neighbour.
 """
 
 from __future__ import annotations
 
 import argparse
+import random
+import statistics
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -23,6 +27,7 @@ from PIL import Image, ImageFilter
 
 import duet
 from duet.application import embed_files, orient_files
+from duet.application.files import Reader, find_files
 
 
 def make_photos(folder: Path, count: int, side: int) -> list[Path]:
@@ -44,6 +49,14 @@ def decode_plainly(paths: list[Path], channels: int, side: int) -> np.ndarray[An
             small = image.convert("L" if channels == 1 else "RGB").resize((side, side), Image.Resampling.BICUBIC)
             pixels.append(np.asarray(small))
     return np.stack(pixels)
+
+
+def read_files(folder: Path, encoder: duet.Encoder, ahead: bool) -> None:
+    """All features of a folder, and nothing done with them."""
+    reader = Reader(encoder, 256)
+    reader.ahead = ahead
+    for _ in reader.batches(find_files([folder]), None, "reading"):
+        pass
 
 
 def seconds(work: Callable[[], Any]) -> float:
@@ -74,17 +87,23 @@ def main() -> None:
             "decoding": lambda: decode_plainly(paths, encoder.channels, side),
             "forward": lambda: encoder.features(ready, 256),
             "embed": lambda: embed_files([folder / "photos"], folder / "table.parquet", encoder),
+            "in turn": lambda: read_files(folder / "photos", encoder, ahead=False),
+            "ahead": lambda: read_files(folder / "photos", encoder, ahead=True),
             "orient": lambda: orient_files([folder / "photos"], encoder, table=folder / "angles.csv", sure=0),
         }
         times: dict[str, list[float]] = {name: [] for name in parts}
+        order = random.Random(0)
         for _ in range(args.repeats):
-            for part, work in parts.items():
-                times[part].append(seconds(work))
+            for part in order.sample(list(parts), len(parts)):
+                times[part].append(seconds(parts[part]))
     least = {part: min(found) for part, found in times.items()}
     bare = least["decoding"] + least["forward"]
     for part, found in least.items():
         print(f"{part:<10}{found:>8.3f} s{found / bare:>8.2f}")
     ratios = {part: least[part] / bare for part in ("embed", "orient")}
+    over = statistics.median(b / a for a, b in zip(times["in turn"], times["ahead"], strict=True))
+    print(f"ahead takes {over:.2f} times what in turn takes")
+    ratios["ahead over in turn"] = over
     write(args.out, {"model": args.model, "images": args.images, "side": args.side, "times": times, "ratio": ratios})
 
 

@@ -78,12 +78,16 @@ def in_parts(items: Iterable[T], size: int) -> Iterator[list[T]]:
 
 
 class Reader:
-    """Batches of features of files. Unreadable files are named on standard error, and counted."""
+    """Batches of features of files. Unreadable files are named on standard error, and counted.
+
+    `ahead`: the next batch is decoded while the network computes; otherwise all cores decode, then all compute.
+    """
 
     def __init__(self, encoder: Encoder, batch_size: int) -> None:
         if batch_size < 1:
             raise DuetError(f"--batch-size starts at 1, got {batch_size}")
         self.encoder, self.batch_size = encoder, batch_size
+        self.ahead = encoder.device.type != "cpu"
         self.readable = self.unreadable = 0
         self.broken: list[Broken] = []
         self._held: list[str] = []
@@ -109,12 +113,10 @@ class Reader:
 
     def _decoded(self, files: Iterable[Found]) -> Iterator[list[tuple[Found, Pixels | str]]]:
         """Batches of decoded files, each with its pixels or the reason why there are none."""
-        if self.encoder.device.type != "cpu":
-            # A whole batch waits, so that decoding goes on while the network computes elsewhere.
+        if self.ahead:
             yield from in_parts(self._read_all(files, max(2, -(-self.batch_size // PORTION))), self.batch_size)
             return
         for part in in_parts(files, self.batch_size):
-            # All cores decode, then all compute: at the same time the network's threads would wait for each other.
             yield list(self._read_all(part, len(part)))
 
     def _read_all(self, files: Iterable[Found], ahead: int) -> Iterator[tuple[Found, Pixels | str]]:
