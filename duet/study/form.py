@@ -63,7 +63,7 @@ def _caption(table: Table, most: int) -> str:
 def _markdown(cell: Cell | None, most: int) -> str:
     if cell is None:
         return NOTHING
-    text = number(cell.mean) + ("" if cell.std is None else f" ± {number(cell.std)}")
+    text = number(cell.mean) + ("" if cell.std is None else f" ± {number(cell.std, cell.mean)}")
     return (f"**{text}**" if cell.best else text) + (f" ({cell.seeds})" if cell.seeds != most else "")
 
 
@@ -71,15 +71,16 @@ def _latex(cell: Cell | None, most: int) -> str:
     if cell is None:
         return NOTHING
     mean = f"\\textbf{{{number(cell.mean)}}}" if cell.best else number(cell.mean)
-    spread = "" if cell.std is None else f"\\textsubscript{{{number(cell.std)}}}"
+    spread = "" if cell.std is None else f"\\textsubscript{{{number(cell.std, cell.mean)}}}"
     return mean + spread + (f" ({cell.seeds})" if cell.seeds != most else "")
 
 
-def number(value: float) -> str:
-    """A number for people: two decimals above ten, else three; very small and very large ones in powers."""
-    if value != 0 and not 0.001 <= abs(value) < 1e5:
+def number(value: float, beside: float | None = None) -> str:
+    """A number for people: two decimals above ten, else three, or as many as the one `beside` which it stands."""
+    size = abs(value if beside is None else beside)
+    if size != 0 and not 0.001 <= size < 1e5:
         return f"{value:.2e}"
-    return f"{value:.2f}" if abs(value) >= 10 else f"{value:.3f}"
+    return f"{value:.2f}" if size >= 10 else f"{value:.3f}"
 
 
 def _escaped(text: str) -> str:

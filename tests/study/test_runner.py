@@ -1,13 +1,24 @@
 """A study skips what is finished, goes on with what is broken and past what fails, and ends with the same numbers."""
 
+import contextlib
 import json
+import shlex
+import signal
+import subprocess
+import sys
+import time
 
 import pytest
 import yaml
 
 from duet.cli import main
-from duet.study import expand, read_records
+from duet.error import DuetError
+from duet.study import expand, read_records, read_study
+from duet.study.command import command_lines
+from duet.study.computation import record_run, run_folder
+from duet.study.lock import Busy, locked
 from duet.study.runner import run_study
+from duet.training.experiment import from_dict
 
 
 def study_of(base, **vary):
@@ -64,3 +75,88 @@ def test_a_damaged_record_is_computed_again(tmp_path, tiny, damage):
     assert after.scalars == before.scalars
     assert not after.whole
     assert json.loads((tmp_path / "results" / f"{before.key}.json").read_text())["name"] == "duet"
+
+
+def test_what_another_process_computes_is_waited_for_at_the_end(tmp_path, tiny, monkeypatch):
+    study = study_of(tiny, seed=[0, 1])
+    order, busy = [], {study.runs[0].hash}
+
+    def computed(run, out, device, keep):
+        order.append(run.name)
+        return record_run(run, {}, {"train": 1.0}, True)
+
+    def lock(path, wait):
+        if path.name in busy and not wait:
+            raise Busy
+        return contextlib.nullcontext()
+
+    monkeypatch.setattr("duet.study.computation.compute", computed)
+    monkeypatch.setattr("duet.study.computation.locked", lock)
+    assert run_study(study, tmp_path).code == 0
+    assert order == ["seed1", "seed0"]
+
+
+def test_a_lock_has_one_holder(tmp_path):
+    with locked(tmp_path / "a" / "b", wait=False):
+        with pytest.raises(Busy), locked(tmp_path / "a" / "b", wait=False):
+            pass
+        with locked(tmp_path / "a" / "c", wait=False):
+            pass
+    with locked(tmp_path / "a" / "b", wait=False):
+        pass
+
+
+def test_several_at_a_time_give_the_same_numbers_and_go_on_past_a_failure(tmp_path, tiny):
+    broken = {"name": "broken", "data": str(tmp_path / "nowhere")}
+    values = {"base": tiny, "vary": {"images": [{"name": "digits"}, broken]}, "sizes": "quick"}
+    outcome = run_study(expand(values), tmp_path / "two", jobs=2)
+    assert list(outcome.failed) == ["imagesbroken"]
+    assert "nowhere" in outcome.failed["imagesbroken"]
+    assert "Traceback" in next((tmp_path / "two" / "failed").glob("imagesbroken-*.txt")).read_text()
+    alone = run_study(expand(values).only(["imagesdigits"]), tmp_path / "one")
+    assert outcome.done["imagesdigits"].scalars == alone.done["imagesdigits"].scalars
+
+
+@pytest.mark.parametrize("stop", [signal.SIGKILL, signal.SIGTERM])
+def test_killed_in_the_middle_it_ends_with_the_same_table(tmp_path, tiny, stop):
+    tiny["epochs"] = 8
+    path = tmp_path / "mine.yaml"
+    path.write_text(yaml.safe_dump({"base": tiny, "vary": {"seed": [0, 1]}, "sizes": "quick"}))
+    command = [sys.executable, "-m", "duet.cli", "study", "run", str(path), "--out", str(tmp_path / "out")]
+    process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+    while process.poll() is None and not list((tmp_path / "out").glob("runs/seed0-*/config.yaml")):
+        time.sleep(0.01)
+    process.send_signal(stop)
+    assert process.wait(60) in ({-9} if stop is signal.SIGKILL else {130, -15})
+    assert len(read_records(tmp_path / "out")) < 2
+    study = read_study(path)
+    found = run_study(study, tmp_path / "out")
+    unbroken = run_study(study, tmp_path / "unbroken")
+    assert {name: record.scalars for name, record in found.done.items()} == {
+        name: record.scalars for name, record in unbroken.done.items()
+    }
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"jobs": 0}, "--jobs starts at 1"),
+        ({"keep": "some"}, "--keep is one of none, model, all"),
+        ({"engine": "rya"}, "no engine 'rya' .did you mean 'ray'"),
+    ],
+)
+def test_wrong_options_are_said(tmp_path, tiny, options, message):
+    with pytest.raises(DuetError, match=message):
+        run_study(expand({"base": tiny}), tmp_path, **options)
+
+
+def test_command_lines_give_the_runs_of_the_study(tmp_path, tiny, capsys, monkeypatch):
+    odd = {"name": "odd", "method": "simclr", "options": {"leave_out": True}, "stack": "full", "channels": 3}
+    study = expand({"base": tiny, "vary": {"kind": [odd, {"name": "plain", "weight": 3}], "seed": [1]}})
+    for run, line in zip(study.runs, command_lines(study, tmp_path / "with space"), strict=True):
+        words = shlex.split(line)
+        train = [word.rstrip(";") for word in words[words.index("else") + 2 : words.index("fi")]]
+        assert main([*train, "--print-config"]) == 0
+        shown = yaml.safe_load(capsys.readouterr().out)
+        assert from_dict(shown) == run.experiment
+        assert words[-7:] == ["evaluate", str(run_folder(tmp_path / "with space", run)), *words[-5:]]

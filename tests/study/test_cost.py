@@ -1,0 +1,54 @@
+"""The time left is learned from finished runs, from those most alike first."""
+
+from dataclasses import replace
+
+import pytest
+
+from duet.study import expand
+from duet.study.computation import record_run
+from duet.study.cost import expected_seconds, say_seconds, seconds_left
+from duet.study.runner import preview
+
+VALUES = {"base": {"preset": "demo", "epochs": 10}, "vary": {"method": ["simclr", "essl"], "seed": [0, 1]}}
+
+
+def took(run, train, evaluate=5.0, whole=True):
+    return record_run(run, {}, {"train": train, "evaluate": evaluate}, whole)
+
+
+def test_runs_that_are_most_alike_count_first():
+    first, again, essl, other = expand(VALUES).runs
+    assert expected_seconds(first, []) is None
+    assert expected_seconds(again, [took(first, 100), took(essl, 300)]) == pytest.approx(105)
+    assert expected_seconds(other, [took(first, 100)]) == pytest.approx(105)  # another method is better than nothing
+    longer = replace(again, experiment=replace(again.experiment, epochs=20))
+    assert expected_seconds(longer, [took(first, 100)]) == pytest.approx(205)
+    assert expected_seconds(again, [took(first, 3, whole=False)]) is None  # the rest of a run that was stopped
+
+
+def test_runs_at_the_same_time_share_what_is_left():
+    runs = expand(VALUES).runs
+    records = [took(runs[0], 95), took(runs[2], 195)]
+    assert seconds_left(runs, records) == pytest.approx(600)
+    assert seconds_left(runs, records, jobs=2) == pytest.approx(300)
+    assert seconds_left(runs, records, jobs=100) == pytest.approx(200)  # the longest one
+    assert seconds_left(runs, []) is None
+    assert seconds_left([], []) == 0
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(None, "?"), (41.6, "42 s"), (720, "12 min"), (12_000, "3 h 20 min"), (187_200, "2 d 4 h")],
+)
+def test_seconds_in_words(seconds, text):
+    assert say_seconds(seconds) == text
+
+
+def test_a_preview_lists_runs_with_their_cost(tmp_path):
+    study = expand(VALUES)
+    assert "4 runs, 0 finished, 4 to compute, which is known once" in preview(study, tmp_path)
+    took(study.runs[0], 95).save(tmp_path)
+    lines = preview(study, tmp_path).splitlines()
+    assert lines[0].endswith("10 epochs  finished")
+    assert lines[1].endswith("10 epochs  2 min")
+    assert lines[-1] == "4 runs, 1 finished, 3 to compute: 5 min"
