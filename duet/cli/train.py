@@ -26,8 +26,8 @@ SECTIONS = {
         *("cached_views", "unfreeze"),
     ),
     "training": (
-        *("epochs", "batch_size", "accumulate", "optimizer", "lr", "betas", "weight_decay", "warmup_epochs"),
-        *("seed", "action_pairs", "turns"),
+        *("epochs", "batch_size", "accumulate", "exact", "optimizer", "lr", "betas", "weight_decay"),
+        *("warmup_epochs", "seed", "action_pairs", "turns"),
     ),
     "images": ("subset", "image_size", "channels", "normalize", "storage", "calibrate"),
     "machine": ("precision", "compile", "devices", "nodes", "strategy", "sync_batchnorm"),

@@ -52,7 +52,7 @@ def steps_of(run: Run) -> int | None:
     accumulate = _whole(run.config.get("accumulate")) or 1
     logged = run.metrics.get("step")
     if logged is not None and np.isfinite(logged).any():
-        return math.ceil(float(np.nanmax(logged)) / accumulate)
+        return math.ceil(float(np.nanmax(logged)) / (1 if run.config.get("exact") else accumulate))
     epochs, batch = (_whole(run.config.get(key)) for key in ("epochs", "batch_size"))
     images = next((_whole(found.provenance.get("train_images")) for found in run.results.values()), None)
     if epochs is None or not batch or images is None:

@@ -82,6 +82,7 @@ class Experiment:
     epochs: int = option(800, "passes over the images")
     batch_size: int = option(2048, "images in a step, over all processes; each gives two views")
     accumulate: int = option(1, "batches whose gradients are added up before a step")
+    exact: bool = option(False, "the loss sees all batches that are accumulated at once, the memory one of them")
     optimizer: Literal["adam", "adamw"] = option("adam", "optimiser")
     lr: float = option(1e-4, "highest learning rate")
     betas: tuple[float, float] = option((0.9, 0.95), "the optimiser's averages")
@@ -139,6 +140,11 @@ class Experiment:
             )
         if self.batch_size % (self.devices * self.nodes):
             raise DuetError(f"batch_size ({self.batch_size}) must divide by the {self.devices * self.nodes} processes")
+        if self.exact and self.accumulate == 1:
+            raise DuetError("exact joins the batches that are accumulated; give --accumulate 2 or more with it")
+        if self.exact and (self.compile or (self.sync_batchnorm and self.devices * self.nodes > 1)):
+            other = "compile" if self.compile else "sync_batchnorm over processes"
+            raise DuetError(f"exact runs the network twice, which is not tried with {other}; leave one of them out")
         if self.layout == "table" and len(self.group) > 1:
             raise DuetError("a table has one group; for several use layout concatenated or joint")
         check_trunk(self)
@@ -163,6 +169,21 @@ class Experiment:
             object.__setattr__(self, "_groups", made)
         found: tuple[Group, ...] = self.__dict__["_groups"]
         return found
+
+    @property
+    def joined_batch(self) -> int:
+        """Images whose loss is computed at once, over all processes."""
+        return self.batch_size * self.accumulate if self.exact else self.batch_size
+
+    @property
+    def pieces(self) -> int:
+        """Pieces in which these go through the backbone."""
+        return self.accumulate if self.exact else 1
+
+    @property
+    def added_batches(self) -> int:
+        """Losses whose gradients are added up before a step."""
+        return 1 if self.exact else self.accumulate
 
     def __repr__(self) -> str:
         plain = Experiment()

@@ -37,7 +37,7 @@ class Steps:
     def __init__(self, images: Images, experiment: Experiment, rank: int, world: int) -> None:
         self.images, self.seed, self.epochs = images, experiment.seed, experiment.epochs
         self.rank, self.world = rank, world
-        self.batch = experiment.batch_size // world
+        self.batch = experiment.joined_batch // world
         self.per_epoch = images.batches_per_epoch(self.batch, world)
         self.start = 0
 
@@ -86,21 +86,22 @@ class Pretraining(L.LightningModule):
         generator = torch.Generator().manual_seed(seed)
         torch.manual_seed(seed ^ DROPOUT)  # what a network itself draws is a function of the step, too
         gather = all_gather if self.trainer.world_size > 1 else None
-        loss, self.latest = loss_of_batch(self.method, self.stack, images, generator, self.head, labels, gather)
+        watched = (self.head, labels, gather, self.experiment.pieces)
+        loss, self.latest = loss_of_batch(self.method, self.stack, images, generator, *watched)
         return loss
 
     def optimizer_step(self, epoch: int, batch_idx: int, optimizer: Any, optimizer_closure: Any = None) -> None:
         """A step, and then what the method does after it: here, so that a checkpoint of this step holds both."""
         super().optimizer_step(epoch, batch_idx, optimizer, optimizer_closure)
-        self.method.after_step(batch_idx // self.experiment.accumulate)
+        self.method.after_step(batch_idx // self.experiment.added_batches)
 
     def configure_optimizers(self) -> Any:
         """Adam or AdamW with warm-up and cosine, as in the paper."""
         e = self.experiment
         optimizer = build_optimizer(parameter_groups(self.method, self.head), e)
-        per_epoch = self.images.batches_per_epoch(e.batch_size // self.trainer.world_size, self.trainer.world_size)
-        total = math.ceil(per_epoch * e.epochs / e.accumulate)
-        warm = e.warmup_epochs * per_epoch / e.accumulate
+        per_epoch = self.images.batches_per_epoch(e.joined_batch // self.trainer.world_size, self.trainer.world_size)
+        total = math.ceil(per_epoch * e.epochs / e.added_batches)
+        warm = e.warmup_epochs * per_epoch / e.added_batches
         schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: learning_rate(step, warm, total))
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
 

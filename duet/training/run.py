@@ -81,7 +81,7 @@ def train(
     _hush_lightning()
     _check_processes(experiment)
     run = choose_folder(out, experiment.name, experiment.nodes)
-    kept = keep_aside(images or open_data(experiment), experiment.calibrate, experiment.batch_size)
+    kept = keep_aside(images or open_data(experiment), experiment.calibrate, experiment.joined_batch)
     images = kept.trained
     torch.manual_seed(experiment.seed)
     method = _method(experiment, backbone, method, (images.shape[1], images.shape[2]))
@@ -103,7 +103,7 @@ def train(
     fresh = not run.exists()
     keeper = Keeper(run, checkpoint_every, begin=partial(_begin, run, experiment, images))
     trainer = _trainer(experiment, run, keeper, device, track, quiet)
-    module.images.batches_per_epoch(experiment.batch_size // trainer.world_size, trainer.world_size)
+    module.images.batches_per_epoch(experiment.joined_batch // trainer.world_size, trainer.world_size)
     try:
         trainer.fit(module, ckpt_path=keeper.checkpoint if keeper.checkpoint.exists() else None)
     except Exception as error:
@@ -256,7 +256,7 @@ def _trainer(
             strategy="ddp" if several and experiment.strategy == "auto" else experiment.strategy,
             precision=PRECISION[experiment.precision],  # type: ignore[arg-type]
             max_epochs=1,
-            accumulate_grad_batches=experiment.accumulate,
+            accumulate_grad_batches=experiment.added_batches,
             sync_batchnorm=experiment.sync_batchnorm,
             logger=_loggers(track, run),
             callbacks=[keeper, *([] if quiet else [Bar(experiment.method)])],
@@ -348,16 +348,17 @@ def provenance_of(experiment: Experiment, method: Method) -> dict[str, Any]:
     """Where a model comes from, in plain values: its method, its images, and its recipe for people."""
     weight = group_weight(experiment)
     options = {key: value for key, value in vars(method_options(experiment)).items() if key != "weight"}
+    plain = experiment.pieces == 1
     recipe = {
         "data": Path(experiment.data).name or "images",
         "method": method.title,
         **({} if weight is None else {"weight of the group loss": f"{weight:g}"}),
-        **options,
+        **{"views of the losses" if key == "views" else key: value for key, value in options.items()},
         **describe_trunk(method.backbone, experiment.cached_views),
         "views": f"{experiment.stack}, crops of area {experiment.area[0]:g} to {experiment.area[1]:g}",
         "epochs": experiment.epochs,
         **({"extended after epochs": ", ".join(map(str, experiment.extended))} if experiment.extended else {}),
-        "batch size": experiment.batch_size,
+        "batch size": experiment.batch_size if plain else f"{experiment.joined_batch}, in {experiment.pieces} pieces",
         "optimiser": f"{experiment.optimizer}, lr {experiment.lr:g}, weight decay {experiment.weight_decay:g}",
         "seed": experiment.seed,
     }

@@ -13,6 +13,7 @@ from ..groups import Stack
 from ..methods import Method, Views
 from ..networks import OnlineHead
 from ..objectives import Gather
+from .pieces import represent_in_pieces
 
 
 class ViewCache(Protocol):
@@ -31,17 +32,19 @@ def loss_of_batch(
     head: OnlineHead | None = None,
     labels: Tensor | None = None,
     gather: Gather | None = None,
+    pieces: int = 1,
 ) -> tuple[Tensor, dict[str, Tensor]]:
     """What to differentiate, and every term of it by name: images (B,C,H,W), labels (B,) with -1 for none.
 
-    Where views are cached, `images` are their numbers (B,), and the views what a trunk has made of them.
+    Where views are cached, `images` are their numbers (B,), and the views what a trunk has made of them. In `pieces`
+    the batch goes through the backbone, if in more than one: the loss is still that of all images.
     """
     with torch.no_grad(), full_precision(images):
         if isinstance(stack, Stack):
             views = method.draw_views(images, stack, generator)
         else:
             views = stack.pick(images, method.view_count, generator)
-    represented = method.represent(views)
+    represented = method.represent(views) if pieces == 1 else represent_in_pieces(method, views, pieces)
     terms = method.terms(represented, views, gather)
     if not isinstance(terms, dict) or not terms or not all(isinstance(term, Tensor) for term in terms.values()):
         raise DuetError(f"{type(method).__name__}.terms must return the terms of the loss by name, a dict of tensors")

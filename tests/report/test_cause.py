@@ -71,6 +71,8 @@ def test_what_is_read_best_needs_no_cause_unless_a_rival_is_ahead():
 
 def test_steps_are_those_logged_or_else_counted():
     assert steps_of(Run("run", {"accumulate": 2}, metrics={"step": np.array([3.0, 9.0, np.nan])})) == 5
+    exact = {"accumulate": 2, "exact": True}
+    assert steps_of(Run("run", exact, metrics={"step": np.array([3.0, 9.0, np.nan])})) == 9
     result = make_results(train_images=320)[1]
     told = {"epochs": 5, "batch_size": 128}
     assert steps_of(Run("run", told, results={"recovery": result})) == 10

@@ -77,6 +77,7 @@ class Killed(BaseException):
     [
         *((1, 7, {}), (4, 6, {}), (4, 8, {}), (None, 3, {})),
         *((3, 6, {"accumulate": 2}), (1, 8, {"accumulate": 4}), (4, 6, {"precision": "64"})),
+        (2, 4, {"accumulate": 2, "exact": True}),
     ],
 )
 def test_a_run_cut_short_ends_with_the_same_files(tmp_path, tiny, monkeypatch, every, at, changes):
@@ -199,7 +200,9 @@ def test_training_learns(tmp_path, tiny):
     "changes",
     [
         {"accumulate": 2},
+        {"accumulate": 3, "exact": True, "precision": "bf16"},
         {"precision": "bf16"},
+        {"options": {"views": "separate", "full": 0.5}, "group": "rot4"},
         {"optimizer": "adamw", "normalize": False},
         {"reference": "relative"},
         {"group": ["rot360", "scale"], "layout": "joint", "bins": 4},
