@@ -249,4 +249,5 @@ def test_transfer_names_its_sets(monkeypatch):
     subject = as_subject(lambda x: x.mean((2, 3)), "hue", images[:2])
     result = transfer(make_context(subject, images, find_group("hue"), labels), ["flowers", "sets/pets"])
     assert result.scalars["flowers/logistic"] == result.scalars["pets/logistic"] == 1.0
+    assert set(result.intervals) == {f"{name}/{kind}" for name in ("flowers", "pets") for kind in ("logistic", "knn")}
     assert opened[0] == ("flowers", "train", 4, 3)

@@ -156,6 +156,7 @@ def test_every_claim_asks_for_runs_that_there_can_be(scale):
         assert one.command.startswith("duet reproduce " if one.comparisons else "pytest ")
         assert not one.proof or (ROOT / one.proof).exists()
         assert bool(one.comparisons) != bool(one.proof)
+        assert len({comparison.label for comparison in one.comparisons}) == len(one.comparisons)
         for comparison in one.comparisons:
             for part in (comparison.first, comparison.second):
                 if not isinstance(part, float):
