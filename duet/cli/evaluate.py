@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 
 from ..error import DuetError
@@ -33,6 +34,9 @@ their name in RUN/results.
             "--sizes", default="demo", metavar="quick|demo|paper", help="how much is measured [%(default)s]"
         )
         parser.add_argument(
+            "--decoder", metavar="small|paper", help="size and training of the decoder (default: as the sizes have it)"
+        )
+        parser.add_argument(
             "--no-rivals", dest="rivals", action="store_false", help="leave out the pixels and the untrained network"
         )
         parser.add_argument("--seed", type=int, default=0, help="of what is drawn [%(default)s]")
@@ -52,7 +56,7 @@ their name in RUN/results.
         from .. import paper  # noqa: F401 - its evaluations register themselves
         from ..data.named import find_source
         from ..evaluation import evaluate, open_context, open_encoder_context, results_folder, table
-        from ..evaluation.suite import find_evaluations
+        from ..evaluation.suite import find_evaluations, find_sizes
         from ..training.adoption import adopt_group
 
         if (args.model is None) == (args.encoder is None):
@@ -63,7 +67,9 @@ their name in RUN/results.
         for name in args.transfer or ():
             find_source(name)  # a wrong name is an error now, not after all else
         group = None if args.group is None else adopt_group(args.group, [])
-        options = {"sizes": args.sizes, "seed": args.seed, "device": args.device, "transfer": args.transfer or ()}
+        sizes = find_sizes(args.sizes)
+        sizes = sizes if args.decoder is None else replace(sizes, decoder=args.decoder)
+        options = {"sizes": sizes, "seed": args.seed, "device": args.device, "transfer": args.transfer or ()}
         if args.encoder is not None:
             if group is None or args.data is None:
                 raise DuetError("--encoder needs --group and --data")

@@ -27,6 +27,7 @@ STRENGTHS = (0.001, 0.01, 0.1, 1.0, 10.0)
 """Inverse regularisation strengths (scikit-learn's C) that are tried; features are standardised, so these span it."""
 NEIGHBOURS = 20
 TEMPERATURE = 0.07
+ITERATIONS = 300  # of a logistic regression; one that needs more is not reported, as in the paper
 SEEDS = 3  # choices of the held-out fifth that picks a strength
 NAMED = 20  # classes that a table can name
 WORDS = {
@@ -41,10 +42,13 @@ WORDS = {
 
 
 class Fit(NamedTuple):
-    """Predicted labels (n,) of the test features, and the strength that the held-out part chose."""
+    """Predicted labels (n,) of the test features, and the strength that the held-out part chose.
 
-    predicted: Array
-    strength: float
+    Both are None where the regression did not converge.
+    """
+
+    predicted: Array | None
+    strength: float | None
 
 
 @register_evaluation
@@ -70,10 +74,13 @@ class Classification(Evaluation):
 
     def summary(self, result: Result) -> dict[str, str]:
         """Both classifiers."""
-        return {"logistic": "logistic regression, accuracy", "knn": "nearest neighbours, accuracy"}
+        rows = {"logistic": "logistic regression, accuracy", "knn": "nearest neighbours, accuracy"}
+        return {key: text for key, text in rows.items() if key in result.scalars}
 
     def claim(self, result: Result) -> Claim | None:
-        """A linear classifier names the class."""
+        """A linear classifier names the class; nothing is claimed where it did not converge."""
+        if "logistic" not in result.scalars:
+            return None
         says = "a linear classifier names the class of {} of the images"
         words = {"what": "classes", "says": says, "asked": "one of", "blind": "the most common class"}
         return Claim("logistic", True, result.scalars["chance"], **words)
@@ -88,6 +95,8 @@ class Classification(Evaluation):
 
     def figures(self, result: Result) -> dict[str, Figure]:
         """The confusion matrix."""
+        if "confusion" not in result.arrays:
+            return {}
         from .drawing.confusion import draw_confusion
 
         classes = [str(name) for name in result.provenance.get("classes") or ()]
@@ -96,6 +105,11 @@ class Classification(Evaluation):
     def sentence(self, result: Result) -> str:
         """The accuracy, beside that of the most common class."""
         s = result.scalars
+        if "logistic" not in s:
+            return (
+                f"The linear classifier did not converge, so its accuracy is not reported; nearest neighbours have "
+                f"the class of {percent(s['knn'])} of the test images, the most common class {percent(s['chance'])}."
+            )
         text = (
             f"A linear classifier on the frozen features names the class of {percent(s['logistic'])} of the test images"
         )
@@ -112,7 +126,8 @@ def classify(context: Context, head: OnlineHead | None = None) -> Result:
     if not len(labels):
         raise Inapplicable(f"{PurePath(context.test.name).name} has no labels")
     scalars: dict[str, float] = {}
-    chosen: dict[str, float] = {}
+    chosen: dict[str, float | None] = {}
+    missing: dict[str, str] = {}
     arrays: dict[str, Array] = {}
     views, test_views = _views(train.z, context.subject.layout), _views(test_z, context.subject.layout)
     draw = context.bootstrap(len(labels))
@@ -128,15 +143,18 @@ def classify(context: Context, head: OnlineHead | None = None) -> Result:
         suffix = "" if name == "flat" else f"_{name}"
         seeds = range(context.seed, context.seed + (SEEDS if name == "flat" else 1))
         fits = logistic_seeds(z, train.labels, z_test, seeds)
-        note(f"logistic{suffix}", [fit.predicted for fit in fits])
+        predicted = [fit.predicted for fit in fits if fit.predicted is not None]
         note(f"knn{suffix}", [nearest_neighbours(z, train.labels, z_test).cpu().numpy()])
         chosen[name] = fits[0].strength
+        if len(predicted) < len(fits):
+            missing[f"logistic{suffix}"] = f"the regression did not converge in {ITERATIONS} iterations"
+            continue
+        note(f"logistic{suffix}", predicted)
         if name == "flat":
-            arrays["confusion"] = confusion(labels, fits[0].predicted)
-            scalars["logistic_deviation"] = float(np.std([accuracy(fit.predicted, labels) for fit in fits], ddof=1))
+            arrays["confusion"] = confusion(labels, predicted[0])
+            scalars["logistic_deviation"] = float(np.std([accuracy(own, labels) for own in predicted], ddof=1))
     if head is not None:
-        with torch.inference_mode():
-            note("head", [head(test_z).argmax(1).cpu().numpy()])
+        note("head", [predict(head, test_z)])
     scalars["chance"] = float(np.bincount(labels).max() / len(labels))
     names = context.test.classes if context.test.classes and len(context.test.classes) <= NAMED else None
     facts: dict[str, Any] = {
@@ -145,6 +163,8 @@ def classify(context: Context, head: OnlineHead | None = None) -> Result:
         "labelled_test": len(labels),
     }
     facts["classes"] = None if names is None else list(names)
+    if missing:
+        facts["missing"] = missing
     return Result("classification", scalars, arrays, facts, intervals)
 
 
@@ -159,27 +179,29 @@ def logistic(z: Tensor, labels: Tensor, z_test: Tensor, seed: int = 0, strengths
 def logistic_seeds(
     z: Tensor, labels: Tensor, z_test: Tensor, seeds: Sequence[int], strengths: Sequence[float] = STRENGTHS
 ) -> list[Fit]:
-    """The same for several choices of the held-out fifth; what two of them share is fitted once."""
+    """The same for several choices of the held-out fifth; what two of them share is fitted once.
+
+    A strength whose fit does not converge is not chosen; where none does, or the last fit does not, there is no answer.
+    """
     x, x_test = (part.double().cpu().numpy() for part in standardise(z, z_test))
     y = labels.cpu().numpy()
     chosen = [_choose_strength(x, y, seed, strengths) for seed in seeds]
     if len(np.unique(y)) < 2:
         return [Fit(np.full(len(x_test), y[0]), strength) for strength in chosen]
-    predicted = {strength: _fit(x, y, strength).predict(x_test) for strength in dict.fromkeys(chosen)}
-    return [Fit(predicted[strength], strength) for strength in chosen]
+    fitted = {strength: _fit(x, y, strength) for strength in dict.fromkeys(chosen) if strength is not None}
+    found = {strength: model.predict(x_test) for strength, model in fitted.items() if model is not None}
+    return [Fit(found[strength], strength) if strength in found else Fit(None, None) for strength in chosen]
 
 
-def _choose_strength(x: Array, y: Array, seed: int, strengths: Sequence[float]) -> float:
-    """The C that does best on a held-out fifth."""
+def _choose_strength(x: Array, y: Array, seed: int, strengths: Sequence[float]) -> float | None:
+    """The C that does best on a held-out fifth, of those that converge; None if none does."""
     order = torch.randperm(len(y), generator=torch.Generator().manual_seed(seed)).numpy()
     held, kept = order[: len(y) // 5], order[len(y) // 5 :]
-    best, strength = -1.0, min(strengths)
-    if len(set(strengths)) > 1 and len(held) and len(np.unique(y[kept])) > 1:
-        for candidate in sorted(strengths):
-            score = accuracy(_fit(x[kept], y[kept], candidate).predict(x[held]), y[held])
-            if score > best:
-                best, strength = score, candidate
-    return strength
+    if len(set(strengths)) < 2 or not len(held) or len(np.unique(y[kept])) < 2:
+        return min(strengths)
+    fits = {candidate: _fit(x[kept], y[kept], candidate) for candidate in sorted(strengths)}
+    scores = {c: accuracy(fit.predict(x[held]), y[held]) for c, fit in fits.items() if fit is not None}
+    return max(scores, key=lambda candidate: scores[candidate], default=None)  # of equals the first
 
 
 def nearest_neighbours(
@@ -195,6 +217,12 @@ def nearest_neighbours(
         weight = ((cosine - cosine[:, :1]) / temperature).exp().float()
         votes.append(weight.new_zeros(len(part), classes).scatter_add_(1, labels[index], weight).argmax(1))
     return torch.cat(votes)
+
+
+def predict(head: OnlineHead, z: Tensor) -> Array:
+    """The class that a head names: (n,D) -> (n,)."""
+    with torch.inference_mode():
+        return head(z).argmax(1).cpu().numpy()  # type: ignore[no-any-return]
 
 
 def accuracy(predicted: Array, labels: Array) -> float:
@@ -218,11 +246,14 @@ def _views(z: Tensor, layout: Layout) -> dict[str, Tensor]:
     return {"flat": z, "content": layout.content(z), "group": group}
 
 
-def _fit(x: Array, y: Array, strength: float) -> Any:
+def _fit(x: Array, y: Array, strength: float) -> Any | None:
+    """The regression; None where it does not converge."""
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
 
     with warnings.catch_warnings():
-        # The last digits of the weights do not change a prediction.
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        return LogisticRegression(C=strength, max_iter=300, tol=1e-3).fit(x, y)
+        warnings.simplefilter("error", ConvergenceWarning)
+        try:
+            return LogisticRegression(C=strength, max_iter=ITERATIONS, tol=1e-3).fit(x, y)
+        except ConvergenceWarning:
+            return None

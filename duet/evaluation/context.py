@@ -13,14 +13,16 @@ from torch import Tensor
 
 from ..data import Images
 from ..data.images import BATCH
-from ..error import DuetError
+from ..error import DuetError, did_you_mean
 from ..groups import Group
 from ..model import OrbitViews, has_spectrum, orbit_views
 from ..model.fitting import action_of, spectrum_of
+from ..networks.decoder import Decoder
 from ..pixels import as_float
 from ..progress import Track, without_bar
 from ..representation import Action, FittedAction, Prescribed, Spectrum
 from .bootstrap import Bootstrap
+from .decoder_training import DECODERS, Training, train_decoder
 from .evaluation import Inapplicable
 from .grid import orbit_elements, sweep_elements
 from .subject import Subject, axis_of
@@ -41,10 +43,17 @@ class Sizes:
     queries: int = 4  # retrieval's queries an image
     probe: int = 4000  # training images for probes and for fitting the actions
     views: int = 4  # of each of them, at random elements
-    decoder_steps: int = 1500  # of the decoder's training
+    decoder: str = "small"  # or "paper": size and training of the decoder
+    decoder_steps: int | None = None  # of its training; None: as many as its recipe has
 
     def __post_init__(self) -> None:
+        if self.decoder not in DECODERS:
+            raise DuetError(
+                f"no decoder {self.decoder!r}{did_you_mean(self.decoder, DECODERS)}; there are {', '.join(DECODERS)}"
+            )
         for key, value in asdict(self).items():
+            if key == "decoder":
+                continue
             least = {"probe": 8}.get(key, 2 if key in ("images", "sweep", "copies", "views") else 1)
             if value is not None and value < least:
                 raise DuetError(f"{key} must be at least {least}; it is {value}")
@@ -53,7 +62,7 @@ class Sizes:
 SIZES = {
     "quick": Sizes(train=600, test=300, images=30, few=8, probe=400, decoder_steps=150),
     "demo": Sizes(),
-    "paper": Sizes(images=1000, few=1000, sweep=100, probe=20_000),
+    "paper": Sizes(images=1000, few=1000, sweep=100, probe=20_000, decoder="paper"),
 }
 
 
@@ -160,6 +169,26 @@ class Context:
     def probe_images(self) -> Tensor:
         """Training images for probes and for fitting actions: (N,C,H,W) uint8."""
         return self._once("probe images", lambda: self._draw(self.train, self.sizes.probe)[0].to(self.device))
+
+    @property
+    def decoder_images(self) -> Tensor:
+        """Training images of the decoder: those of probes; all that there are for the paper's. (N,C,H,W) uint8"""
+        if self.sizes.decoder == "small":
+            return self.probe_images
+        return self._once("decoder images", lambda: self._draw(self.train, len(self.train))[0].to(self.device))
+
+    def decoder(self, noise: bool = True) -> tuple[Decoder, Training]:
+        """The decoder that the sizes name, trained on these features, and how; `noise`: with that of its recipe."""
+        recipe, images = DECODERS[self.sizes.decoder], self.decoder_images
+        training = recipe.training(len(images), self.sizes.decoder_steps)
+        training = training if noise else replace(training, noise=0.0)
+
+        def train() -> Decoder:
+            label = f"decoder of {self.subject.description.get('method') or 'the encoder'}"
+            settings: dict[str, Any] = {"build": recipe.build, "training": training, "seed": self.seed, "label": label}
+            return train_decoder(self.subject.features, images, self.group, **settings)
+
+        return self._once(("decoder", repr(self.group), training), train), training
 
     def bootstrap(self, images: int) -> Bootstrap:
         """Draws of so many images."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -21,7 +23,7 @@ STATISTICS = 2048  # views from which the decoder takes the mean and spread of t
 
 @dataclass(frozen=True)
 class Training:
-    """How a decoder is trained: Adam, one cycle of the learning rate.
+    """How a decoder is trained: Adam, one cycle of the learning rate, or `warmup` steps and then a cosine.
 
     `noise` is added to the features, in units of their spread: the decoder then meets features off those of any image,
     as the prescribed T_g f(x) is. It costs some plain reconstruction.
@@ -31,11 +33,68 @@ class Training:
     batch: int = 128
     lr: float = 2e-3
     noise: float = 0.3
+    betas: tuple[float, float] = (0.9, 0.999)
+    weight_decay: float = 0.0
+    warmup: float | None = None
 
     def __post_init__(self) -> None:
         for name, value in asdict(self).items():
-            if not (value >= 0 if name == "noise" else value > 0):
-                raise DuetError(f"{name} of a decoder's training cannot be {value}")
+            if name in ("betas", "warmup") or (value >= 0 if name in ("noise", "weight_decay") else value > 0):
+                continue
+            raise DuetError(f"{name} of a decoder's training cannot be {value}")
+
+    def share(self, step: int) -> float:
+        """The share of the highest learning rate after a warm-up: linear to 1, then a cosine to 0."""
+        warm = self.warmup or 0.0
+        if step < warm:
+            return (step + 1) / (warm + 1)
+        return 0.5 * (1 + math.cos(math.pi * min(1.0, (step - warm) / max(1.0, self.steps - warm))))
+
+    def optimizer(self, parameters: list[torch.nn.Parameter]) -> torch.optim.Optimizer:
+        """Adam, its decay added to the gradient, as one fused kernel where there is one."""
+        fused = all(p.device.type in ("cpu", "cuda") for p in parameters)
+        return torch.optim.Adam(parameters, lr=self.lr, betas=self.betas, weight_decay=self.weight_decay, fused=fused)
+
+    def schedule(self, optimizer: torch.optim.Optimizer) -> torch.optim.lr_scheduler.LRScheduler:
+        """The learning rate of every step."""
+        if self.warmup is not None:
+            return torch.optim.lr_scheduler.LambdaLR(optimizer, self.share)
+        return torch.optim.lr_scheduler.OneCycleLR(
+            optimizer, self.lr, total_steps=self.steps + 1, pct_start=0.1, cycle_momentum=False
+        )
+
+
+class Recipe(NamedTuple):
+    """A decoder's size, and how it is trained on so many images, or in so many steps."""
+
+    build: BuildDecoder
+    training: Callable[[int, int | None], Training]
+
+
+def small_training(images: int, steps: int | None = None) -> Training:
+    """About a minute on two cores, with noise on the features."""
+    return Training() if steps is None else Training(steps=steps)
+
+
+def paper_training(images: int, steps: int | None = None) -> Training:
+    """Table 5 of the paper, as the encoder's: 800 epochs of batch 2048, 10 of warm-up; no noise on the features."""
+    steps = 800 * max(1, images // 2048) if steps is None else steps
+    return Training(steps, 2048, 1e-4, 0.0, betas=(0.9, 0.95), weight_decay=1e-4, warmup=steps * 10 / 800)
+
+
+DECODERS = {"small": Recipe(small_decoder, small_training), "paper": Recipe(Decoder, paper_training)}
+"""The decoders that an evaluation may train, by name."""
+
+
+def describe_decoder(provenance: Mapping[str, Any]) -> str:
+    """Which decoder a result was measured with, in words; nothing where it does not say."""
+    size, training = provenance.get("decoder"), provenance.get("training")
+    if not isinstance(size, Mapping) or not isinstance(training, Mapping):
+        return ""
+    large = [size.get(key) for key in ("width", "blocks", "stages", "patch")] == [64, 2, 4, 1]
+    noise = training.get("noise")
+    told = f"trained with noise of {noise:g} spreads on the features" if noise else "trained without noise"
+    return f"{'a decoder of the size of ResNet-18' if large else 'a small decoder'}, {told}"
 
 
 def train_decoder(
@@ -66,12 +125,8 @@ def train_decoder(
     decoder.standardise_by(z)
     decoder.to(device).train()
     spread = decoder.scale.clone()
-    parameters = list(decoder.parameters())
-    fused = all(p.device.type in ("cpu", "cuda") for p in parameters)
-    optimizer = torch.optim.Adam(parameters, lr=training.lr, fused=fused)
-    cycle = torch.optim.lr_scheduler.OneCycleLR(
-        optimizer, training.lr, total_steps=training.steps + 1, pct_start=0.1, cycle_momentum=False
-    )
+    optimizer = training.optimizer(list(decoder.parameters()))
+    schedule = training.schedule(optimizer)
     order = torch.empty(0, dtype=torch.int64)
     for _ in track(((1, step) for step in range(training.steps)), training.steps, label):
         # Every image as often as any other, give or take one, also when there are fewer than a batch.
@@ -79,12 +134,13 @@ def train_decoder(
             order = torch.cat([order, torch.randperm(len(images), generator=generator)])
         rows, order = order[: training.batch], order[training.batch :]
         views, z = random_views(features, images[rows.to(images.device)], group, generator)
-        z = z + training.noise * spread * torch.randn(z.shape, generator=generator).to(device)
+        if training.noise:
+            z = z + training.noise * spread * torch.randn(z.shape, generator=generator).to(device)
         loss = (decoder.unbounded(z) - views.to(device)).square().mean()
         optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
-        cycle.step()
+        schedule.step()
     return decoder.eval()
 
 

@@ -18,9 +18,9 @@ from ..networks.decoder import Decoder, small_decoder
 from ..pixels import as_float
 from ..representation import ACTIONS, Action, Prescribed, Spectrum
 from .context import Context
-from .decoder_training import BuildDecoder, Training, random_views, train_decoder
+from .decoder_training import BuildDecoder, Training, describe_decoder, random_views, train_decoder
 from .evaluation import Evaluation, register_evaluation
-from .grid import elements_through_identity
+from .grid import decoded_elements
 from .result import Result
 from .subject import Subject, as_subject, axis_of
 from .wording import join, number
@@ -49,20 +49,12 @@ class Generation(Evaluation):
 
     def measure(self, context: Context) -> Result:
         """Train a decoder of these features, and decode."""
-        subject, training = context.subject, Training(steps=context.sizes.decoder_steps)
-        decoder = train_decoder(
-            subject.features,
-            context.probe_images,
-            context.group,
-            training=training,
-            seed=context.seed,
-            label=f"decoder of {subject.description.get('method') or 'the encoder'}",
-        )
+        decoder, training = context.decoder()
         if context.run is not None:
             save_decoder(decoder, context.run, context.group.name)
         return generation(
-            subject,
-            context.probe_images,
+            context.subject,
+            context.decoder_images,
             context.images,
             context.group,
             decoder=decoder,
@@ -97,6 +89,9 @@ class Generation(Evaluation):
             f"and doing nothing {number(s['no_action_error'])}."
         )
         lost = [action.title for action in ACTIONS if s.get(f"action_error_{action.name}", 0.0) > s["no_action_error"]]
+        words = describe_decoder(result.provenance)
+        if words:
+            text += f" It is {words}."
         if lost:
             text += (
                 f" After {join(lost)} the picture is worse than without any action: features are carried where no "
@@ -125,8 +120,8 @@ def generation(
     Every image starts at a random element a. Errors are mean squared errors on [0,1]: `reconstruction_error` of
     d(f(tau_g x)) at random g, `no_action_error` of d(f(tau_a x)), and `action_error_NAME` of d(T f(tau_a x)) for every
     action: those given, or by default the paper's, where the features have columns for the group, and one fitted to
-    `train`. The strips start from one element (`strip_start`). A trained `decoder` can be given; else one is trained
-    on `train`.
+    `train`. A finite group is swept between its elements too; errors are means over its elements. The strips start from
+    one element (`strip_start`). A trained `decoder` can be given; else one is trained on `train`.
     """
     subject = as_subject(encoder)
     chosen = group if isinstance(group, Group) else _group(subject, group)
@@ -137,17 +132,20 @@ def generation(
         actions = default_actions(subject, chosen, train, seed)
     generator = torch.Generator().manual_seed(seed)
     x = as_float(test[torch.randperm(len(test), generator=generator)[:images].to(test.device)])
-    g = elements_through_identity(chosen, sweep)
+    g, true = decoded_elements(chosen, sweep)
     reconstruction = torch.cat(
-        [reconstruction_errors(decoder.images, subject.features, x, chosen, generator) for _ in range(len(g))]
+        [reconstruction_errors(decoder.images, subject.features, x, chosen, generator) for _ in range(len(true))]
     )
     start = chosen.sample(len(x), generator)
     turned = subject.features(chosen.apply(x, start))
     errors = action_errors(decoder.images, turned, start, x, chosen, g, actions)
     first = strip_start(chosen, g)
     strips = decoded_strips(decoder.images, subject.features, x[:shown], first, chosen, g, actions)
-    scalars = {"reconstruction_error": float(reconstruction.mean()), "no_action_error": float(errors["none"].mean())}
-    scalars |= {f"action_error_{name}": float(errors[name].mean()) for name in actions}
+    scalars = {
+        "reconstruction_error": float(reconstruction.mean()),
+        "no_action_error": float(errors["none"][true].mean()),
+    }
+    scalars |= {f"action_error_{name}": float(errors[name][true].mean()) for name in actions}
     arrays = {"g": g, "parameter": chosen.parameter(g), "truth": strips.pop("truth")}
     arrays |= {f"decoded_{name}": strip for name, strip in strips.items()}
     arrays |= {f"error_{name}": error for name, error in errors.items()}

@@ -7,6 +7,8 @@ from torch import Tensor
 
 from ..groups import Group
 
+BETWEEN = 16  # places of a finite group's decoded sweep; quarters and eighths of the circle are among them
+
 
 def sweep_elements(group: Group, n: int) -> Tensor:
     """All elements of a finite group; n of a continuous one, evenly over what training draws: (n,)."""
@@ -40,6 +42,14 @@ def elements_through_identity(group: Group, n: int) -> Tensor:
         return (group.identity + group.domain.grid(n)).remainder(1).sort().values
     low, high = group.drawn_range()
     return torch.linspace(round(low, 2), round(high, 2), n + 1)
+
+
+def decoded_elements(group: Group, n: int) -> tuple[Tensor, Tensor]:
+    """The elements of a decoded sweep, and the places of true ones in it: a finite group is swept between them too."""
+    if group.elements is not None:
+        return elements_and_between(group, BETWEEN)
+    g = elements_through_identity(group, n)
+    return g, torch.arange(len(g))
 
 
 def elements_and_between(group: Group, n: int) -> tuple[Tensor, Tensor]:

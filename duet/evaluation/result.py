@@ -58,6 +58,12 @@ class Result:
             if np.asarray(array).dtype.hasobject:
                 raise DuetError(f"the array {key!r} of {self.name} holds objects; give it numbers or text")
 
+    @property
+    def missing(self) -> dict[str, str]:
+        """Scalars that could not be had, each with the reason: `missing` of the provenance."""
+        told = self.provenance.get("missing")
+        return {str(key): str(why) for key, why in told.items()} if isinstance(told, dict) else {}
+
     def __repr__(self) -> str:
         scalars = ", ".join(f"{key}={value:.4g}" for key, value in list(self.scalars.items())[:4])
         more = f", ... {len(self.scalars)} scalars" if len(self.scalars) > 4 else ""

@@ -228,6 +228,7 @@ def table(results: Mapping[str, Result]) -> str:
         verdict = judge(result)
         lines.append(name if verdict is None else f"{name}: {verdict.level.value}")
         lines += _aligned(_rows(name, result))
+        lines += [f"  {key} is not reported: {why}" for key, why in result.missing.items()]
         if "advice" in result.provenance:
             lines.append(f"  {result.provenance['advice']}")
     return "\n".join(lines)
@@ -237,11 +238,11 @@ def _rows(name: str, result: Result) -> list[list[str]]:
     """A row for every headline under a row of titles: its name, value, interval if there are any, and the rivals'."""
     sure = bool(result.intervals)
     rows = [["", "", *["95 % interval"] * sure, *result.rivals]] if sure or result.rivals else []
-    for key in headlines(name, result):
+    for key in dict.fromkeys([*result.missing, *headlines(name, result)]):
         ends = result.intervals.get(key)
         interval = "" if ends is None else f"{_number(ends[0])} to {_number(ends[1])}"
         beside = [_number(own.scalars[key]) if key in own.scalars else "-" for own in result.rivals.values()]
-        rows.append([key, _number(result.scalars[key]), *[interval] * sure, *beside])
+        rows.append([key, _number(result.scalars[key]) if key in result.scalars else "-", *[interval] * sure, *beside])
     return rows
 
 

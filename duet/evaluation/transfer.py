@@ -40,6 +40,8 @@ def transfer(context: Context, names: Sequence[str], **options: Any) -> Result:
     """Classification on other sets of images; `options` go to `open_images`."""
     scalars: dict[str, float] = {}
     sets = {}
+    missing: dict[str, str] = {}
+    intervals: dict[str, tuple[float, float]] = {}
     options = {"image_size": context.test.shape[1], "channels": context.test.channels, **options}
     for name in names:
         train, test = (open_images(name, split, **options) for split in ("train", "test"))
@@ -48,5 +50,8 @@ def transfer(context: Context, names: Sequence[str], **options: Any) -> Result:
         found = classify(other)
         short = PurePath(name).name
         scalars |= {f"{short}/{key}": value for key, value in found.scalars.items()}
+        intervals |= {f"{short}/{key}": ends for key, ends in found.intervals.items()}
+        missing |= {f"{short}/{key}": why for key, why in found.provenance.get("missing", {}).items()}
         sets[short] = {**other.provenance(), **found.provenance}
-    return Result("transfer", scalars, {}, {"sets": sets})
+    facts = {"sets": sets, **({"missing": missing} if missing else {})}
+    return Result("transfer", scalars, {}, facts, intervals)

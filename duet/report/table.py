@@ -83,7 +83,7 @@ def numbers(runs: Sequence[Run], name: str) -> tuple[Table, Table]:
     known = [result for result in results if result is not None]
     rivals = list(dict.fromkeys(rival for result in known for rival in result.rivals))
     apart = len(runs) == 1 and any(result.intervals for result in known)  # a column of its own for intervals
-    main = dict.fromkeys(key for result in known for key in headlines(name, result))
+    main = dict.fromkeys(key for result in known for key in (*result.missing, *headlines(name, result)))
     keys = dict.fromkeys([*main, *(key for result in known for key in result.scalars)])
     chances = {key: _joined([_chance(name, key, result) for result in known]) for key in keys}
     compared = any(cell.text != NONE for cell in chances.values())

@@ -16,6 +16,7 @@ from duet import DuetError, Experiment, register_evaluation
 from duet.data import MemoryImages
 from duet.evaluation import EVALUATIONS, Context, Evaluation, Result, Sizes, evaluate, table
 from duet.evaluation.verdict import judge, say
+from duet.networks import OnlineHead
 from tests.conftest import confident, random_encoder
 
 NAMES = list(EVALUATIONS)
@@ -58,7 +59,7 @@ def contexts(tmp_path_factory):
         Image.fromarray(image).save(path)
     whole = {"run": folder, "transfer": (str(folder / "other"),)}
     encoders = {kind: random_encoder(size=12, **settings, **changes) for kind, changes in SUBJECTS.items()}
-    confident(encoders["table"])
+    confident(encoders["table"]).head = OnlineHead(encoders["table"].layout.dim, 3)
     return {kind: make_context(own, **(whole if kind == "table" else {})) for kind, own in encoders.items()}
 
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from duet.data import MemoryImages
-from duet.evaluation import Inapplicable, as_subject
+from duet.evaluation import Inapplicable, as_subject, evaluate, table
 from duet.evaluation import classification as module
 from duet.evaluation.classification import (
     Classification,
@@ -17,6 +17,7 @@ from duet.evaluation.classification import (
     logistic,
     nearest_neighbours,
 )
+from duet.evaluation.head import Head
 from duet.evaluation.transfer import transfer
 from duet.groups import find_group
 from duet.networks import OnlineHead
@@ -138,6 +139,75 @@ def test_the_online_head_is_scored():
     assert "head" not in classify(context).scalars
 
 
+def test_the_head_alone_is_read_without_any_training_image():
+    images, labels = coloured()
+    subject = as_subject(lambda x: x.mean((2, 3)), "hue", images[:2])
+    head = OnlineHead(3, 2)
+    context = make_context(replace(subject, head=head), images, find_group("hue"), labels)
+    expected = classify(context, head)
+    alone = replace(context, train=None, _cache={})  # whoever asks for a training image fails
+    found = Head().measure(alone)
+    assert found.scalars == {"accuracy": expected.scalars["head"], "chance": expected.scalars["chance"]}
+    assert found.intervals == {"accuracy": expected.intervals["head"]}
+    with pytest.raises(Inapplicable, match="no tracking head"):
+        Head().measure(replace(alone, subject=subject))
+
+
+@pytest.fixture
+def unable(monkeypatch):
+    """No logistic regression gets far enough."""
+    monkeypatch.setattr(module, "ITERATIONS", 1)
+
+
+def test_a_regression_that_does_not_converge_is_not_reported(unable, tmp_path):
+    images, labels = coloured()
+    subject = as_subject(lambda x: x.mean((2, 3)), "hue", images[:2])
+    context = make_context(subject, images, find_group("hue"), labels)
+    results = evaluate(context, ["classification"], progress=False, rivals=False)
+    found = results["classification"]
+    assert set(found.scalars) == set(found.intervals) | {"chance"} == {"knn", "chance"}
+    assert found.missing == {"logistic": "the regression did not converge in 1 iterations"}
+    assert found.provenance["regularisation"] == {"flat": None}
+    lines = table(results).splitlines()
+    assert next(line.split() for line in lines if line.split()[:1] == ["logistic"]) == ["logistic", "-"]
+    assert "  logistic is not reported: the regression did not converge in 1 iterations" in lines
+    evaluation = Classification()
+    assert (evaluation.claim(found), evaluation.figures(found)) == (None, {})
+    assert list(evaluation.summary(found)) == ["knn"]
+    assert "did not converge" in evaluation.sentence(found)
+    again = type(found).load(found.save(tmp_path))
+    assert again.missing == found.missing
+
+
+def test_a_part_of_the_features_may_converge_where_another_does_not(monkeypatch, perfect):
+    context, _ = perfect
+    whole = classify(context)
+    fit = module._fit
+    monkeypatch.setattr(
+        module, "_fit", lambda x, y, c: None if x.shape[1] == context.subject.layout.dim else fit(x, y, c)
+    )
+    result = classify(context)
+    assert list(result.missing) == ["logistic"]
+    assert set(whole.scalars) - set(result.scalars) == {"logistic", "logistic_deviation"}
+    assert result.scalars == {key: whole.scalars[key] for key in result.scalars}
+
+
+def test_a_strength_that_does_not_converge_is_not_chosen(monkeypatch):
+    (z, labels), (z_test, _) = blobs(300, 2.0, 0), blobs(90, 2.0, 1)
+    fit, usual = module._fit, logistic(z, labels, z_test)
+    monkeypatch.setattr(module, "_fit", lambda x, y, c: None if c == usual.strength else fit(x, y, c))
+    other = logistic(z, labels, z_test)
+    assert other.strength in set(module.STRENGTHS) - {usual.strength}
+    assert other.predicted.shape == usual.predicted.shape
+    # Chosen, but not converged on all images: no answer.
+    monkeypatch.setattr(module, "_fit", lambda x, y, c: fit(x, y, c) if len(y) < 300 else None)
+    assert logistic(z, labels, z_test) == (None, None)
+
+
+def test_one_class_needs_no_regression(unable):
+    assert logistic(torch.randn(10, 2), torch.full((10,), 4), torch.randn(3, 2)).predicted.tolist() == [4, 4, 4]
+
+
 def test_unlabelled_images_are_left_out():
     images, labels = coloured()
     labels[10:20] = -1
@@ -156,6 +226,17 @@ def test_without_labels_there_is_a_reason():
         classify(context)
 
 
+def test_transfer_leaves_out_what_does_not_converge(monkeypatch, unable):
+    images, labels = coloured()
+    monkeypatch.setattr(
+        "duet.evaluation.transfer.open_images", lambda name, split, **_: MemoryImages(name, split, images, labels)
+    )
+    subject = as_subject(lambda x: x.mean((2, 3)), "hue", images[:2])
+    result = transfer(make_context(subject, images, find_group("hue"), labels), ["sets/pets"])
+    assert set(result.scalars) == {"pets/knn", "pets/chance"}
+    assert list(result.missing) == ["pets/logistic"]
+
+
 def test_transfer_names_its_sets(monkeypatch):
     images, labels = coloured()
     opened = []
@@ -168,4 +249,5 @@ def test_transfer_names_its_sets(monkeypatch):
     subject = as_subject(lambda x: x.mean((2, 3)), "hue", images[:2])
     result = transfer(make_context(subject, images, find_group("hue"), labels), ["flowers", "sets/pets"])
     assert result.scalars["flowers/logistic"] == result.scalars["pets/logistic"] == 1.0
+    assert set(result.intervals) == {f"{name}/{kind}" for name in ("flowers", "pets") for kind in ("logistic", "knn")}
     assert opened[0] == ("flowers", "train", 4, 3)

@@ -209,3 +209,21 @@ def test_collapse_shows(collapsed):
     assert scalars["sensitivity"] == 0
     assert math.isnan(scalars["error_fitted"])
     assert scalars["diagonal_contrast_fitted"] == 0
+
+
+@pytest.mark.parametrize(("features", "share"), [("even", 0.19), ("jump", 1.0)])
+def test_the_last_tenth_of_the_fading_tells_a_jump_from_an_even_change(features, share):
+    def read(images):
+        colour = (images.amax(1) - images.amin(1)).mean((1, 2)).unsqueeze(1)
+        moved = colour if features == "even" else (colour < 1e-4).float()
+        return torch.cat([moved, torch.ones_like(moved)], 1)
+
+    images = torch.rand(40, 3, 4, 4, generator=torch.Generator().manual_seed(0)) * 0.5 + 0.2
+    group = find_group("grayscale")
+    context = make_context(as_subject(read, "grayscale", images[:2]), images, group, sizes=replace(SMALL, sweep=41))
+    assert Equivariance().measure(context).scalars["last_tenth"] == pytest.approx(share, abs=0.02)
+
+
+def test_only_a_finite_group_with_two_ends_has_a_last_tenth(perfect, pixels):
+    assert "last_tenth" not in Equivariance().measure(perfect[0]).scalars
+    assert "last_tenth" not in Equivariance().measure(pixels).scalars

@@ -1,13 +1,23 @@
 """Generation: the errors against cases worked out by hand, the training on small images, the whole of it."""
 
+from dataclasses import replace
 from functools import partial
 
 import pytest
 import torch
 
-from duet import Experiment
+from duet import DuetError, Experiment
 from duet.evaluation import as_subject
-from duet.evaluation.decoder_training import Training, train_decoder
+from duet.evaluation.context import SIZES, Sizes
+from duet.evaluation.decoder_training import (
+    DECODERS,
+    Recipe,
+    Training,
+    describe_decoder,
+    random_views,
+    train_decoder,
+)
+from duet.evaluation.drawing.strips import draw_strips
 from duet.evaluation.generation import (
     action_errors,
     decoded_strips,
@@ -17,13 +27,17 @@ from duet.evaluation.generation import (
     squared_errors,
     strip_start,
 )
-from duet.evaluation.grid import elements_through_identity
+from duet.evaluation.grid import decoded_elements, elements_through_identity
+from duet.evaluation.reconstruction import Reconstruction, mean_image
 from duet.groups import GROUPS, Scale, find_group
 from duet.model import Encoder, fit_action
 from duet.networks import build_backbone
 from duet.networks.decoder import Decoder
 from duet.representation import Action, Flat
 from duet.training.experiment import build_layout
+from duet.training.module import learning_rate
+
+from .conftest import make_context
 
 FLIP, ROTATION = GROUPS["hflip"], GROUPS["rot360"]
 
@@ -273,3 +287,124 @@ def test_impossible_training_is_refused():
         Training(steps=0)
     with pytest.raises(ValueError, match="needs images"):
         train_decoder(flatten, blobs(0), ROTATION)
+
+
+def test_the_papers_decoder_is_trained_as_table_5_says():
+    assert SIZES["paper"].decoder == "paper"
+    assert SIZES["demo"].decoder == SIZES["quick"].decoder == "small"
+    assert DECODERS["paper"].build is Decoder  # ResNet-18 in reverse, see its own tests
+    training = DECODERS["paper"].training(50_000, None)
+    assert (training.batch, training.lr, training.betas, training.weight_decay) == (2048, 1e-4, (0.9, 0.95), 1e-4)
+    assert (training.steps, training.warmup, training.noise) == (800 * 24, 10 * 24, 0)
+    parameter = torch.nn.Parameter(torch.ones(1))
+    optimizer = training.optimizer([parameter])
+    assert type(optimizer) is torch.optim.Adam
+    schedule = training.schedule(optimizer)
+    rates = []
+    for _ in range(300):
+        rates.append(schedule.get_last_lr()[0])
+        optimizer.step()
+        schedule.step()
+    assert rates == pytest.approx([1e-4 * learning_rate(step, 240, 19_200) for step in range(300)])
+
+
+def test_the_small_decoder_keeps_its_noise_and_its_cycle():
+    assert DECODERS["small"].training(4000, None) == Training(1500, 128, 2e-3, 0.3)
+    assert DECODERS["small"].training(4000, 7).steps == 7
+
+
+@pytest.fixture
+def tiny_decoders(monkeypatch):
+    """Both recipes with a decoder that trains in no time, and how often one was trained."""
+    trained = []
+
+    def counted(*args, **options):
+        trained.append(options["training"])
+        return train_decoder(*args, **options)
+
+    for name, training in {"small": Training(1, 8), "paper": Training(1, 8, noise=0)}.items():
+        monkeypatch.setitem(DECODERS, name, Recipe(tiny_decoder, lambda *_, own=training: own))
+    monkeypatch.setattr("duet.evaluation.decoder_training.STATISTICS", 64)
+    monkeypatch.setattr("duet.evaluation.context.train_decoder", counted)
+    return trained
+
+
+def decoder_context(name, method="simclr"):
+    labels = torch.zeros(60, dtype=torch.int64)
+    sizes = Sizes(images=12, probe=8, decoder=name)
+    return make_context(tiny_encoder(method), (255 * blobs(60)).byte(), ROTATION, labels, sizes)
+
+
+def test_a_decoder_without_noise_is_another_one_unless_there_is_none(tiny_decoders):
+    small = decoder_context("small")
+    assert small.decoder()[0] is small.decoder()[0]
+    assert small.decoder()[0] is not small.decoder(noise=False)[0]
+    assert [training.noise for training in tiny_decoders] == [0.3, 0]
+    paper = decoder_context("paper")
+    assert paper.decoder()[0] is paper.decoder(noise=False)[0]
+    assert len(tiny_decoders) == 3
+
+
+def test_the_papers_decoder_sees_all_training_images_and_the_small_one_those_of_probes():
+    assert len(decoder_context("small").decoder_images) == 8
+    assert len(decoder_context("paper").decoder_images) == 30
+    with pytest.raises(DuetError, match="did you mean 'paper'"):
+        Sizes(decoder="papr")
+
+
+def test_reconstruction_compares_encoders_on_the_same_views_without_noise(tiny_decoders, monkeypatch):
+    seen = []
+
+    def errors(decode, features, images, group, generator):
+        views, _ = random_views(features, images, group, generator)
+        seen.append(views)
+        return squared_errors(views + 0.1, views)
+
+    monkeypatch.setattr("duet.evaluation.reconstruction.reconstruction_errors", errors)
+    results = [Reconstruction().measure(decoder_context("small", method)) for method in ("simclr", "duet")]
+    assert all(torch.equal(a, b) for a, b in zip(seen[:4], seen[4:], strict=True))
+    assert [training.noise for training in tiny_decoders] == [0, 0]
+    for result in results:
+        assert result.scalars["error"] == pytest.approx(0.01, rel=1e-4)
+        assert "without noise" in Reconstruction().sentence(result)
+
+
+def test_the_mean_image_is_that_of_the_views():
+    images = torch.tensor([0.0, 1.0]).view(2, 1, 1, 1).expand(-1, -1, 12, 12).repeat(600, 1, 1, 1)
+    torch.testing.assert_close(mean_image(images, FLIP, generator()), torch.full((1, 1, 12, 12), 0.5))
+
+
+def test_a_finite_group_is_decoded_between_its_elements_and_judged_at_them():
+    for name in ("rot4", "hflip", "grayscale"):
+        g, true = decoded_elements(GROUPS[name], 36)
+        assert len(g) >= 16
+        assert (g[0], len(true)) == (0, len(GROUPS[name].elements))
+        assert g[true].tolist() == pytest.approx(sorted(GROUPS[name].elements))
+    g, true = decoded_elements(ROTATION, 36)
+    assert len(g) == len(true) == 36
+    decoder = tiny_decoder(16, 1, (12, 12)).eval()
+    result = generation(tiny_encoder(group="rot4"), blobs(10), blobs(4), decoder=decoder, actions={"black": Black()})
+    errors = result.arrays["error_black"]
+    assert result.scalars["action_error_black"] == pytest.approx(errors[[2, 6, 10, 14]].mean())  # eighths
+    assert result.scalars["action_error_black"] != pytest.approx(errors.mean())
+    labels = [label.get_text() for label in draw_strips(replaced(result)).axes[0].get_xticklabels()]
+    assert [text for text in labels if text] == ["0°", "90°", "180°", "270°"]
+    assert len(labels) == 8
+
+
+def replaced(result):
+    """The same with an action that figures know."""
+    arrays = {key.replace("black", "fitted"): value for key, value in result.arrays.items()}
+    return replace(result, arrays=arrays)
+
+
+def test_a_result_says_which_decoder_it_was():
+    with torch.device("meta"):
+        small, large = ({"decoder": DECODERS[name].build(8, 1, (8, 8)).to_dict()} for name in ("small", "paper"))
+    assert describe_decoder(small | {"training": {"noise": 0.3}}) == (
+        "a small decoder, trained with noise of 0.3 spreads on the features"
+    )
+    assert describe_decoder(large | {"training": {"noise": 0}}) == (
+        "a decoder of the size of ResNet-18, trained without noise"
+    )
+    assert describe_decoder({}) == ""

@@ -87,3 +87,15 @@ def test_where_there_are_several_groups_each_row_says_its_own():
 def test_a_strangers_result_is_shown_as_it_is():
     table = overview([run([])])
     assert table.rows == []
+
+
+def test_what_was_not_reported_has_a_row_of_dashes_and_the_others_keep_theirs():
+    whole = make_results()[0]
+    scalars = {key: value for key, value in whole.scalars.items() if key != "logistic"}
+    failed = replace(whole, scalars=scalars, provenance={"missing": {"logistic": "it did not converge"}}, rivals={})
+    main, _ = numbers([run([failed])], "classification")
+    assert set(next(texts(row) for row in main.rows if row.help == "logistic")[:2]) == {"–"}
+    table = overview([run([whole], "a"), run([failed], "b")])
+    assert [texts(row)[0] for row in table.rows[:2]] == ["90.0 %", "–"]
+    main, _ = numbers([run([whole], "a"), run([failed], "b")], "classification")
+    assert next(texts(row) for row in main.rows if row.help == "logistic")[:2] == ["90.0 %", "–"]

@@ -10,6 +10,7 @@ from matplotlib.patches import Rectangle
 from ...figure import BLUE, GREEN, LINES, ORANGE, VERMILION, Array, element_label, new_figure
 from ...representation import ACTIONS
 from ...unit import in_unit
+from ..decoder_training import describe_decoder
 from ..result import Result
 
 COLUMNS = 13  # as many as stay readable
@@ -34,8 +35,7 @@ def draw_strips(result: Result) -> Figure:
         rows = {"truth": truth[number], **{_label(a, result): result.arrays[f"decoded_{a}"][number] for a in actions}}
         _draw_strip(axis, rows, columns)
         _frame_start(axis, result, columns, truth.shape[3:], len(rows))
-    unit = result.provenance["unit"]
-    labels = [in_unit(float(v), unit, digits=0, short=True) for v in result.arrays["parameter"][columns]]
+    labels = _labels(result, columns)
     axes[0].set_xticks(_centres(truth.shape[4], cells), labels, fontsize=9)
     axes[0].xaxis.tick_top()
     _draw_errors(axes[-1], result)
@@ -63,9 +63,11 @@ def _draw_strip(axis: Axes, rows: dict[str, Array], columns: Array) -> None:
 def _draw_errors(axis: Axes, result: Result) -> None:
     """The error of every action at every g, in the raw unit, and the plain reconstruction's as a level."""
     x = result.arrays["parameter"]
+    true = _true(result).tolist()  # only there is there a true image to be compared with
     for name, (label, colour, style) in STYLES.items():
         if f"error_{name}" in result.arrays:
-            axis.plot(x, result.arrays[f"error_{name}"], color=colour, linestyle=style, marker="o", ms=3, label=label)
+            y = result.arrays[f"error_{name}"]
+            axis.plot(x, y, color=colour, linestyle=style, marker="o", ms=3, markevery=true, label=label)
     level = result.scalars["reconstruction_error"]
     axis.axhline(level, color="black", linewidth=1, linestyle="-.", label="reconstruction")
     axis.set_ylim(bottom=0)
@@ -104,11 +106,27 @@ def _mosaic(rows: list[Array]) -> Array:
 
 
 def _columns(result: Result) -> Array:
-    """Every k-th element of the sweep, the start among them if it is there, at most COLUMNS."""
+    """Every k-th place of the sweep, at most COLUMNS, the start among them; and all elements of a finite group."""
     g = result.arrays["g"]
     step = -(-len(g) // COLUMNS)
     start = int(np.abs(g - _start(result)).argmin()) % step
-    return np.arange(start, len(g), step)
+    thinned = np.arange(start, len(g), step)
+    return np.union1d(thinned, _true(result)) if result.provenance.get("elements") else thinned
+
+
+def _true(result: Result) -> Array:
+    """The places of the sweep that are elements of the group: all, unless it is finite."""
+    g, elements = result.arrays["g"], result.provenance.get("elements")
+    if not elements:
+        return np.arange(len(g))
+    return np.flatnonzero(np.abs(g[:, None] - np.array(elements)).min(1) < 1e-6)
+
+
+def _labels(result: Result, columns: Array) -> list[str]:
+    """The raw parameter of every column that is an element of the group."""
+    true, unit = set(_true(result).tolist()), result.provenance["unit"]
+    values = result.arrays["parameter"]
+    return [in_unit(float(values[i]), unit, digits=0, short=True) if i in true else "" for i in columns.tolist()]
 
 
 def _start(result: Result) -> float:
@@ -128,4 +146,5 @@ def _label(action: str, result: Result) -> str:
 
 def _title(result: Result) -> str:
     what = result.provenance.get("title", result.provenance["group"])
-    return f"{what}: features of the framed image, moved and decoded"
+    words = describe_decoder(result.provenance)
+    return f"{what}: features of the framed image, moved and decoded" + (f"\nby {words}" if words else "")
