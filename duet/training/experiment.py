@@ -142,8 +142,8 @@ class Experiment:
             raise DuetError(f"batch_size ({self.batch_size}) must divide by the {self.devices * self.nodes} processes")
         if self.exact and self.accumulate == 1:
             raise DuetError("exact joins the batches that are accumulated; give --accumulate 2 or more with it")
-        if self.exact and (self.compile or (self.sync_batchnorm and self.devices * self.nodes > 1)):
-            other = "compile" if self.compile else "sync_batchnorm over processes"
+        if self.exact and (self.compile or self.devices * self.nodes > 1):
+            other = "compile" if self.compile else "several processes"
             raise DuetError(f"exact runs the network twice, which is not tried with {other}; leave one of them out")
         if self.layout == "table" and len(self.group) > 1:
             raise DuetError("a table has one group; for several use layout concatenated or joint")

@@ -59,7 +59,7 @@ def cut(views: Views, rows: slice) -> Views:
 
 def join(found: Sequence[Represented]) -> Represented:
     """The features of all rows in their order, from those of every piece: what `cut` does, undone."""
-    values = {}
+    values: dict[str, Any] = {}
     for entry in fields(found[0]):
         parts = [getattr(piece, entry.name) for piece in found]
         if all(isinstance(part, dict) for part in parts):

@@ -189,7 +189,7 @@ def test_what_cannot_be_cut_is_refused():
     [
         ({"accumulate": 1}, "give --accumulate 2 or more"),
         ({"compile": True}, "not tried with compile"),
-        ({"sync_batchnorm": True, "devices": 2}, "not tried with sync_batchnorm"),
+        ({"devices": 2}, "not tried with several processes"),
     ],
 )
 def test_an_exact_run_that_means_nothing_is_refused(changes, line):
