@@ -8,7 +8,7 @@ import os
 import shutil
 import tarfile
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +19,17 @@ from .local import Ended, Place, do_job, job_of
 from .plan import Run
 from .record import Record, record_of
 
+Work = Callable[[dict[str, Any]], tuple[bytes, bytes]]
+"""From a job to its record and what stays of its run, both as bytes."""
 RETRIES = 3
 """How often a run is begun again after the node or the process that computed it was lost."""
 
 
-def on_cluster(runs: Sequence[Run], place: Place) -> Ended:
-    """All runs as tasks of the cluster that `ray.init` finds (RAY_ADDRESS), or of this machine where there is none."""
+def on_cluster(runs: Sequence[Run], place: Place, work: Work | None = None) -> Ended:
+    """All runs as tasks of the cluster that `ray.init` finds (RAY_ADDRESS), or of this machine where there is none.
+
+    `work` computes a run on a node: `do_on_node`, unless another does it in its place.
+    """
     try:
         import ray
     except ModuleNotFoundError:
@@ -32,7 +37,7 @@ def on_cluster(runs: Sequence[Run], place: Place) -> Ended:
     ours = not ray.is_initialized()
     if ours:
         ray.init(log_to_driver=False, configure_logging=False, include_dashboard=False)
-    task: Any = ray.remote(do_on_node)
+    task: Any = ray.remote(work or do_on_node)
     found: Any = ray.nodes
     nodes = [node["Resources"] for node in found() if node["Alive"]]
     try:

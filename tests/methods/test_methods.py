@@ -7,12 +7,14 @@ import torch
 from torch import nn
 
 from duet import GROUPS
+from duet.error import DuetError
 from duet.groups import Stack, Stage
 from duet.methods import ESSL, Duet, SimCLR
 from duet.methods.essl import prediction_loss
 from duet.networks import Projector, wrap
 from duet.objectives import jensen_shannon, nt_xent
 from duet.representation import Axis, Concatenated, Flat, Gaussian, Joint, Table, VonMises, difference
+from duet.training.experiment import Experiment, build_method
 
 
 class Body(nn.Module):
@@ -193,3 +195,15 @@ def test_an_untracked_group_is_named():
     views = model.draw_views(images(), Stack([Stage(GROUPS["hue"])]), seeded())
     with pytest.raises(ValueError, match="track it in the stack"):
         model.losses(views)
+
+
+def test_simclr_can_leave_the_group_out_of_its_views():
+    experiment = Experiment(method="simclr", group="rot4", encoder="tiny", options={"leave_out": True})
+    images = torch.rand(4, 3, 32, 32)
+    left_out = build_method(experiment).draw_views(images, Stack.full("rot4"), torch.Generator().manual_seed(0))
+    assert left_out.g == {}
+    plain = build_method(Experiment(method="simclr", group="rot4", encoder="tiny"))
+    without = plain.draw_views(images, Stack.full(), torch.Generator().manual_seed(0))
+    assert torch.equal(left_out.images, without.images)
+    with pytest.raises(DuetError, match="left without a crop"):
+        build_method(Experiment(method="simclr", group="scale", encoder="tiny", options={"leave_out": True}))

@@ -1,7 +1,7 @@
 import pytest
 
 TINY = {
-    **{"preset": "demo", "epochs": 1, "subset": 100, "batch_size": 50, "encoder": "small", "dim": 16},
+    **{"preset": "demo", "epochs": 1, "subset": 100, "batch_size": 50, "encoder": "tiny", "dim": 16},
     **{"projector": [16, 8], "action_pairs": 0, "calibrate": False},
 }
 

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import pytest
 import yaml
@@ -18,7 +19,7 @@ from duet.study.command import command_lines
 from duet.study.computation import record_run, run_folder
 from duet.study.lock import Busy, locked
 from duet.study.runner import run_study
-from duet.training.experiment import from_dict
+from duet.training.experiment import from_dict, method_options
 
 
 def study_of(base, **vary):
@@ -150,13 +151,17 @@ def test_wrong_options_are_said(tmp_path, tiny, options, message):
         run_study(expand({"base": tiny}), tmp_path, **options)
 
 
-def test_command_lines_give_the_runs_of_the_study(tmp_path, tiny, capsys, monkeypatch):
+def test_command_lines_give_the_runs_of_the_study(tmp_path, tiny, capsys):
     odd = {"name": "odd", "method": "simclr", "options": {"leave_out": True}, "stack": "full", "channels": 3}
     study = expand({"base": tiny, "vary": {"kind": [odd, {"name": "plain", "weight": 3}], "seed": [1]}})
-    for run, line in zip(study.runs, command_lines(study, tmp_path / "with space"), strict=True):
-        words = shlex.split(line)
-        train = [word.rstrip(";") for word in words[words.index("else") + 2 : words.index("fi")]]
-        assert main([*train, "--print-config"]) == 0
-        shown = yaml.safe_load(capsys.readouterr().out)
-        assert from_dict(shown) == run.experiment
-        assert words[-7:] == ["evaluate", str(run_folder(tmp_path / "with space", run)), *words[-5:]]
+    out = tmp_path / "with space"
+    for run, line in zip(study.runs, command_lines(study, out), strict=True):
+        words = [word.rstrip(";") for word in shlex.split(line)]
+        assert main([*words[words.index("else") + 2 : words.index("fi")], "--print-config"]) == 0
+        shown = from_dict(yaml.safe_load(capsys.readouterr().out))
+        assert method_options(shown) == method_options(run.experiment)
+        assert replace(shown, options={}) == replace(run.experiment, options={})
+        folder = str(run_folder(out, run))
+        assert words[words.index("&&") + 1 :] == [
+            *("duet", "evaluate", folder, "--only", "classification", "--sizes", "demo", "--no-rivals")
+        ]
