@@ -24,6 +24,8 @@ GROUPS = (
 )
 """The columns of the paper's tables, in their order; its RRC is our scale."""
 DUET_0: dict[str, Any] = {"name": "duet0", "method": "duet", "weight": 0}
+SEPARATE: dict[str, Any] = {"name": "duet-separate", "method": "duet", "options": {"views": "separate"}}
+"""DUET whose content is not contrasted across the transformation that the table keeps: ours, not the paper's."""
 Numbers = Mapping[str, Mapping[str, Cell]]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .accuracy import DUET_0, GROUPS, Accuracy, numbers
+from .accuracy import DUET_0, GROUPS, SEPARATE, Accuracy, numbers
 from .reproduction import Request, register
 
 FEW = ("rot360", "rot4", "hflip", "hue")
@@ -43,6 +43,7 @@ class FullStack(Accuracy):
     titles = {
         "simclr-without": "SimCLR, group left out",
         **{"simclr": "SimCLR", "essl": "ESSL", "duet0": "DUET, lambda 0", "duet": "DUET"},
+        "duet-separate": "DUET, views apart",
     }
 
     def values(self, request: Request) -> dict[str, Any]:
@@ -53,11 +54,11 @@ class FullStack(Accuracy):
                 "vary": {
                     "data": ["cifar10", "cifar100", "tiny-imagenet"],
                     "group": list(GROUPS),
-                    "method": [WITHOUT, "simclr", "essl", DUET_0, "duet"],
+                    "method": [WITHOUT, "simclr", "essl", DUET_0, "duet", SEPARATE],
                 },
-                "skip": [{"method": ["essl", "simclr-without"], "group": "scale"}],
+                "skip": [{"method": ["essl", "simclr-without", "duet-separate"], "group": "scale"}],
             }
         return {
             "base": {"preset": "cifar-cpu", "stack": "full"},
-            "vary": {"group": list(FEW), "method": [WITHOUT, "simclr", "essl", "duet"]},
+            "vary": {"group": list(FEW), "method": [WITHOUT, "simclr", "essl", "duet", SEPARATE]},
         }

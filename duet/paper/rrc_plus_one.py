@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .accuracy import DUET_0, GROUPS, Accuracy, numbers
+from .accuracy import DUET_0, GROUPS, SEPARATE, Accuracy, numbers
 from .reproduction import Request, register
 
 PAPER = {
@@ -31,17 +31,20 @@ class RrcPlusOne(Accuracy):
     summary = "Table 2: a crop and one of ten transformations; SimCLR, ESSL, DUET with lambda 0, DUET"
     paper = PAPER
     nearest = "cifar100"
-    titles = {"simclr": "SimCLR", "essl": "ESSL", "duet0": "DUET, lambda 0", "duet": "DUET"}
+    titles = {
+        **{"simclr": "SimCLR", "essl": "ESSL", "duet0": "DUET, lambda 0", "duet": "DUET"},
+        "duet-separate": "DUET, views apart",
+    }
 
     def values(self, request: Request) -> dict[str, Any]:
-        """Ten groups by four methods; ESSL would be left without a crop for scale."""
+        """Ten groups by the paper's four methods and ours; where the group is left out, scale would leave no crop."""
         large = request.scale == "paper"
         return {
             "base": {"preset": "paper" if large else "cifar-cpu"},
             "vary": {
                 **({"data": ["cifar10", "cifar100", "tiny-imagenet"]} if large else {}),
                 "group": list(GROUPS),
-                "method": ["simclr", "essl", DUET_0, "duet"],
+                "method": ["simclr", "essl", DUET_0, "duet", SEPARATE],
             },
-            "skip": [{"method": "essl", "group": "scale"}],
+            "skip": [{"method": ["essl", "duet-separate"], "group": "scale"}],
         }

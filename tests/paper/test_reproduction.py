@@ -17,25 +17,28 @@ def runs_of(reproduction, tmp_path, **request):
     return {run.name: run.experiment for run in reproduction.study(Request(tmp_path, **request)).runs}
 
 
-def test_rrc_plus_one_is_ten_groups_by_four_methods_without_essl_of_scale(tmp_path):
+def test_rrc_plus_one_is_ten_groups_by_five_methods_where_they_have_a_meaning(tmp_path):
     runs = runs_of(RrcPlusOne(), tmp_path)
-    assert len(runs) == 117
-    assert list(runs)[38].endswith("seed0")
-    assert list(runs)[39].endswith("seed1")  # all of the first seed come first
+    assert len(runs) == 144
+    assert list(runs)[47].endswith("seed0")
+    assert list(runs)[48].endswith("seed1")  # all of the first seed come first
     assert "scale-essl-seed0" not in runs
+    assert "scale-duet_separate-seed0" not in runs
+    assert runs["hue-duet_separate-seed0"].options == {"views": "separate"}
     assert {run.stack for run in runs.values()} == {"rrc"}
     assert {run.subset for run in runs.values()} == {10_000}
     strong = {"rot4", "rot360", "vflip", "scale"}
     for name, run in runs.items():
         group, method, _ = name.split("-")
-        wanted = {"duet": 100 if group in strong else 10, "duet0": 0}.get(method)
+        usual = 100 if group in strong else 10
+        wanted = {"duet": usual, "duet_separate": usual, "duet0": 0}.get(method)
         assert run.weight == wanted, name
         assert run.group == (group,)
 
 
 def test_the_full_stack_has_simclr_with_and_without_the_group(tmp_path):
     runs = runs_of(FullStack(), tmp_path, seeds=1)
-    assert len(runs) == 16
+    assert len(runs) == 20
     assert {run.stack for run in runs.values()} == {"full"}
     assert runs["hue-simclr_without-seed0"].options == {"leave_out": True}
     assert runs["hue-simclr-seed0"].options == {}
@@ -43,11 +46,11 @@ def test_the_full_stack_has_simclr_with_and_without_the_group(tmp_path):
 
 def test_at_the_papers_scale_the_papers_presets_run(tmp_path):
     runs = runs_of(RrcPlusOne(), tmp_path, scale="paper", seeds=1)
-    assert len(runs) == 3 * 39
+    assert len(runs) == 3 * 48
     assert runs["cifar100-rot4-duet-seed0"].weight == 1000
     assert {run.epochs for run in runs.values()} == {800}
     full = runs_of(FullStack(), tmp_path, scale="paper", seeds=1)
-    assert len(full) == 3 * 48
+    assert len(full) == 3 * 57
     assert {run.weight for name, run in full.items() if "-duet-" in name} == {10}
 
 
@@ -87,7 +90,7 @@ def test_tables_are_drawn_from_records_with_the_papers_beside(tmp_path):
     assert "| ESSL | **60.05 ± 0.07** |" in text
     assert "| ESSL (paper, cifar10) | 86.55 ± 0.13 (3) | 89.33 ± 0.32 (3) |" in text
     with open(tmp_path / "full-stack-cifar10.csv") as file:
-        assert len(list(csv.DictReader(file))) == 16 + 16
+        assert len(list(csv.DictReader(file))) == 20 + 16
     with pytest.raises(DuetError, match="no run of rrc-plus-one is finished"):
         RrcPlusOne().draw(request)
 
@@ -108,7 +111,7 @@ def test_reproductions_are_listed_found_and_previewed(tmp_path, capsys):
     listed = capsys.readouterr().out
     assert main(["list", "reproductions"]) == 0
     assert capsys.readouterr().out == listed
-    assert "rrc-plus-one  Table 2" in listed
+    assert "rrc-plus-one   Table 2" in listed
     assert main(["reproduce", "full-stack", "--dry-run", "--only", "rot4-essl", "--out", str(tmp_path)]) == 0
     assert "3 runs, 0 finished, 3 to compute" in capsys.readouterr().out
     assert main(["reproduce", "full-stak"]) == 2
