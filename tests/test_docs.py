@@ -24,6 +24,7 @@ SMALL = [
     *("--epochs", "1", "--warmup-epochs", "0", "--subset", "64", "--batch-size", "32", "--accumulate", "1"),
     *("--encoder", "tiny", "--projector", "16", "8", "--action-pairs", "100", "--image-size", "28"),
 ]
+STUDY = "epochs: 1, subset: 64, batch_size: 32, encoder: tiny, image_size: 28, action_pairs: 0, calibrate: false"
 ENCODER = """
 import torch
 
@@ -48,7 +49,11 @@ def workplace(tmp_path, trained, monkeypatch):
         pixels = np.random.default_rng(number).integers(0, 256, (40, 50, 3), dtype=np.uint8)
         (tmp_path / "photos").mkdir(exist_ok=True)
         Image.fromarray(pixels).save(tmp_path / "photos" / f"{number}.png")
-    for name in ("demo/duet", "demo/simclr", "duet-hue-cifar10-lambda10", "duet-rot360-digits", "simclr-rot360-digits"):
+    for name in ("scans", "cells"):
+        shutil.copytree(tmp_path / "photos", tmp_path / name)
+    (tmp_path / "my.yaml").write_text(f"base: {{preset: demo, data: {tmp_path / 'photos'}, {STUDY}}}\nsizes: quick\n")
+    own = ("duet-rot360-digits", "simclr-rot360-digits", "duet-rot360-scans", "duet-rot360-cells")
+    for name in ("demo/duet", "demo/simclr", "duet-hue-cifar10-lambda10", *own):
         shutil.copytree(trained, tmp_path / "runs" / name)
     for name in ("module", "models"):
         (tmp_path / "mypkg").mkdir(exist_ok=True)
@@ -92,6 +97,10 @@ def run_line(line):
     elif words[0] == "evaluate":
         words += ["--data", "digits", "--channels", "1"] if "--encoder" in words else []
         words += [] if "--only" in words else ["--only", "retrieval"]
+    elif words[0] == "orient" and not {"--model", "--undo", "--forget"} & set(words):
+        words += ["--model", "runs/duet-rot360-digits"]  # noise is of no kind that a shipped model knows
+    elif words[0] == "reproduce":
+        words += [] if "--dry-run" in words else ["--dry-run"]
     elif words[0] == "explore":  # it serves until it is stopped: the browser tests do that
         words = ["explore", "--help"]
     return main(words)

@@ -20,7 +20,7 @@ SUREST = 0.8
 """The share of the images, the surest, that is judged apart."""
 RIGHT = 45.0
 """Degrees up to which a reading is the right quarter."""
-BATCH = 250
+BATCH = 256  # ONNX Runtime is worth its start from here on
 
 Reader = Callable[[Tensor, bool], tuple[Tensor, Tensor]]
 """Reads images (B,C,H,W), of quarter turns only or of any: degrees counter-clockwise from upright, and how sure."""

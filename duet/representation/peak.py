@@ -35,13 +35,19 @@ def likelihood_table(log_masses: Callable[[Tensor, int], Tensor], bins: int, g: 
 
 
 def affinity_table(log_masses: Callable[[Tensor, int], Tensor], bins: int, g: Tensor) -> Tensor:
-    """Square roots of the masses of every bin at every g of the grid, (bins, K), each row less its mean."""
+    """Square roots of the masses of every bin at every g of the grid, each row less its mean: (bins + 1, K).
+
+    The last row is their sum over the bins, which the others are freed from: it multiplies the mean of the weights, and
+    they what is left of them. So nearly equal weights keep their digits in float32.
+    """
     table = (log_masses(g, bins).T / 2).exp()
-    return table - table.mean(-1, keepdim=True)
+    table = table - table.mean(-1, keepdim=True)
+    total = table.sum(0, keepdim=True)
+    return torch.cat([table - total / bins, total])
 
 
 def find_peak(weights: Tensor, table: Tensor, points: int) -> Tensor:
-    """The g that maximises sum_j weights_j table_j(g): (..., bins), (bins, K) -> (...), not yet wrapped or clamped."""
+    """The g that maximises sum_j weights_j table_j(g): (..., rows), (rows, K) -> (...), not yet wrapped or clamped."""
     scores = weights @ table
     best = scores[..., RADIUS:-RADIUS].argmax(-1, keepdim=True)
     stencil = torch.arange(2 * RADIUS + 1, device=weights.device)

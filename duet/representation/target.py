@@ -199,8 +199,12 @@ def _grid_points(target: Target) -> int:
 
 
 def weights(masses: Tensor, method: str) -> Tensor:
-    """What is multiplied with the method's table: the masses, or their roots, whose slope at 0 stays finite."""
-    return masses if method == "fit" else masses.clamp(min=torch.finfo(masses.dtype).tiny).sqrt()
+    """What is multiplied with the method's table: the masses; or their roots less their mean, and it: (..., rows)."""
+    if method == "fit":
+        return masses
+    roots = masses.clamp(min=torch.finfo(masses.dtype).tiny).sqrt()  # their slope stays finite
+    mean = roots.mean(-1, keepdim=True)
+    return torch.cat([roots - mean, mean], -1)
 
 
 def _table(target: Target, method: str, bins: int, dtype: torch.dtype, device: torch.device) -> Tensor:

@@ -86,9 +86,9 @@ def _contexts(method: nn.Module) -> Callable[[], tuple[AbstractContextManager[No
 @contextmanager
 def _statistics_kept(module: nn.Module) -> Iterator[None]:
     """Running statistics stay as they are: a piece that is computed again has been counted already."""
-    norms = [part for part in module.modules() if isinstance(part, _NormBase) and part.track_running_stats]
-    before = [(norm, norm.momentum, norm.num_batches_tracked) for norm in norms]
-    for norm in norms:
+    counting = [part for part in module.modules() if isinstance(part, _NormBase) and part.track_running_stats]
+    before = [(norm, norm.momentum, norm.num_batches_tracked) for norm in counting]
+    for norm in counting:
         norm.momentum = 0.0  # the batch takes no part in the average
         norm.num_batches_tracked = None if norm.num_batches_tracked is None else norm.num_batches_tracked.clone()
     try:

@@ -35,9 +35,9 @@ def test_a_snapped_angle_is_the_nearest_quarter_turn():
 
 
 def test_between_two_peaks_the_larger_share_decides():
-    """A plain reading may fall between them, and a tilt be drawn to the other one."""
+    """A plain reading is drawn to the other one a little, and so would a tilt be."""
     compass, marginal = confident(make_compass()), features_of(seen([0.0, 90, 180], [0.5, 0.1, 0.4]))
-    assert abs(estimate_rotation(compass, marginal).degrees) > 45
+    assert 5 < abs(estimate_rotation(compass, marginal).degrees) < 15
     assert estimate_rotation(compass, marginal, snap=True).degrees.tolist() == [0]
     tilted = features_of(seen([8.0, 188], [0.6, 0.4]))
     assert estimate_rotation(compass, tilted, span=15).degrees.item() == pytest.approx(8, abs=2)

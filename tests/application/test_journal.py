@@ -188,7 +188,8 @@ def test_a_true_kill_loses_nothing(folder, seconds):
     before = contents(folder)
     process = multiprocessing.get_context("fork").Process(target=endless, args=(folder,))
     process.start()
-    while not (folder / FOLDER / LINES).exists():
+    lines = folder / FOLDER / LINES
+    while not (lines.exists() and lines.stat().st_size):
         time.sleep(0.001)
     time.sleep(seconds)
     os.kill(process.pid, signal.SIGKILL)

@@ -239,7 +239,7 @@ def test_a_weight_in_a_file_is_for_the_method_that_it_names(capsys, tmp_path):
 def test_an_option_fills_the_methods_own_settings(capsys):
     experiment = printed(capsys, "--option", "weight=3", "--option", "reference=relative")
     assert experiment.options == {"weight": "3", "reference": "relative"}
-    assert vars(method_options(experiment)) == {"weight": 3.0, "reference": "relative"}
+    assert (method_options(experiment).weight, method_options(experiment).reference) == (3.0, "relative")
 
 
 @pytest.mark.parametrize(
@@ -287,7 +287,7 @@ def test_every_command_says_what_it_does_and_takes_what_all_take(capsys, command
     ("kind", "names"),
     [
         ("groups", list(GROUPS)),
-        ("models", ["digits-rot360"]),
+        ("models", ["digits-rot360", "photos-rot360"]),
         ("data", list(known_names())),
         ("presets", list(presets())),
         ("methods", list(METHODS)),
@@ -307,7 +307,7 @@ def test_lists_say_what_things_are(capsys):
     assert "rotation: \N{MINUS SIGN}180° to 180°, circle" in groups
     assert "quarter turn: 0°, 90°, 180°, 270°" in groups
     assert "1000 for rot4, rot360 and vflip" in run(capsys, "list", "presets")[1]
-    assert "ESSL (weight=0.4)" in run(capsys, "list", "methods")[1]
+    assert "ESSL (weight=0.4, targets=own)" in run(capsys, "list", "methods")[1]
     assert "only when named" in run(capsys, "list", "evaluations")[1]
 
 

@@ -64,7 +64,8 @@ def test_features_turn_exactly_with_the_image(name, turns, j, seed):
     expected = encoder.layout.roll(z, axis, j * axis.bins // turns)
     assert torch.allclose(moved, expected, atol=2e-5)
     assert torch.allclose(encoder.layout.content(moved), encoder.layout.content(z), atol=1e-4)
-    before, after = (encoder.representation(f).recover(axis).g for f in (z, moved))
+    # Sharper than they are: of nearly flat masses two places are as good, and a rounding decides.
+    before, after = (encoder.representation(30 * f).recover(axis).g for f in (z, moved))
     assert float(axis.target.domain.distance(after, before + j / turns).max()) < 1e-3
     for other in encoder.layout.axes:
         if other != axis:

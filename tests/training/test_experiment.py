@@ -123,7 +123,7 @@ def test_every_field_is_a_flag():
         ({"options": {"reference": "relativ"}}, "did you mean 'relative'"),
         ({"options": {"weight": "much"}}, "weight must be a number"),
         ({"options": 3}, "options must be `key: value` pairs"),
-        ({"method": "simclr", "options": {"weight": 3}}, "simclr has no option 'weight'; it has none"),
+        ({"method": "simclr", "options": {"weight": 3}}, "simclr has no option 'weight'; it has leave_out"),
         ({"method": "essl", "group": "scale"}, "ESSL has no meaning for scale"),
         ({"precison": 16}, "did you mean 'precision'"),
         ({"learning_rate": 1}, "did you mean 'lr'"),
