@@ -70,7 +70,7 @@ class Marginals(Evaluation):
         upright, anywhere = expectations(axis, group)
         index = ambiguity(average, upright, anywhere)
         # The same if every image were as sure as the target: where the best guesses lie, not how sure they are.
-        guesses = axis.target.masses(axis.target.estimate(masses).g, axis.bins).mean(0)
+        guesses = axis.target.masses(axis.target.estimate(masses, "match").g, axis.bins).mean(0)
         index_of_guesses = ambiguity(guesses, upright, anywhere)
         modes = find_modes(average.numpy(), group.domain)
         reading = read_transformed(context, axis)

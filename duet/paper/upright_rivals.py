@@ -14,7 +14,7 @@ from ..evaluation.probe import fit_probe
 from ..groups import Group
 from ..model import Encoder
 from ..networks import Trunk
-from ..progress import track
+from ..progress import track, with_bar
 from .upright import Reader, turn
 
 STRENGTHS = (1e-4, 1e-3, 1e-2, 1e-1)
@@ -54,7 +54,8 @@ def quarter_probe(trunk: Trunk, trained: Images, aside: Images, group: Group) ->
     held_x, held_y = _quarters(trunk, aside, group)
     mean, spread = x.mean(0), x.std(0).clamp(min=1e-6)
     x, held_x = x.sub_(mean).div_(spread), held_x.sub_(mean).div_(spread)
-    fits = [softmax_regression(x, y, strength, STEPS) for strength in STRENGTHS]
+    strengths = with_bar(STRENGTHS, len(STRENGTHS), "four-way probes")
+    fits = [softmax_regression(x, y, strength, STEPS) for strength in strengths]
     right = [float(((held_x @ weight + bias).argmax(1) == held_y).float().mean()) for weight, bias in fits]
     weight, bias = fits[max(range(len(fits)), key=right.__getitem__)]
 
