@@ -20,6 +20,8 @@ from .upright import Reader, turn
 STRENGTHS = (1e-4, 1e-3, 1e-2, 1e-1)
 """Weight decays of the four-way probe; the images kept aside choose."""
 STEPS = 60
+GRID = 4
+"""Side of the grid that the four-way probe reads; the regression of whole maps takes many minutes."""
 BATCH = 256  # ONNX Runtime is worth its start from here on
 VIEWS = 3
 """Turned views of every image that the angle's probe is told."""
@@ -49,7 +51,7 @@ def looking(scores: Scores, turns: int) -> Reader:
 
 
 def quarter_probe(trunk: Trunk, trained: Images, aside: Images, group: Group) -> Scores:
-    """Which of four quarter turns it is: softmax regression of all numbers of the trunk's maps."""
+    """Which of four quarter turns it is: softmax regression of the trunk's maps, pooled to a grid of 4 x 4."""
     x, y = _quarters(trunk, trained, group)
     held_x, held_y = _quarters(trunk, aside, group)
     mean, spread = x.mean(0), x.std(0).clamp(min=1e-6)
@@ -108,7 +110,7 @@ def _quarters(trunk: Trunk, images: Images, group: Group) -> tuple[Tensor, Tenso
 def _maps(trunk: Trunk, images: Tensor) -> Tensor:
     with torch.no_grad():
         found: Tensor = trunk(images.to(trunk.mean.device))
-    return found.flatten(1).float().cpu()
+    return F.adaptive_avg_pool2d(found.float(), min(GRID, trunk.side)).flatten(1).cpu()
 
 
 def _batches(images: Images, label: str) -> Iterator[Tensor]:
