@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -94,8 +95,10 @@ def align(
         raise DuetError(
             "there is nothing to align: it takes at least 2 images" + (" of a set" if len(rows) > 1 else "")
         )
-    features = encoder.features if isinstance(encoder, Encoder) else encoder
-    codes = image_codes(pixels, features, chosen, spectrum, turns, batch_size)
+    # The copies are turned here, at angles of their own: a model need not turn them once more.
+    with encoder.looking(1) if isinstance(encoder, Encoder) else nullcontext():
+        features = encoder.features if isinstance(encoder, Encoder) else encoder
+        codes = image_codes(pixels, features, chosen, spectrum, turns, batch_size)
     # A set of one image stays as it is; that this is right is then chance.
     by = torch.zeros(len(pixels), dtype=torch.float64)
     probability = torch.full_like(by, 1 / codes.elements if codes.elements else 2 * NEAR)

@@ -49,7 +49,7 @@ stay."""
 
         done = align_files(
             args.images,
-            open_model(args, turns=1),  # the copies are turned here, at angles of their own
+            open_model(args),
             args.out,
             args.csv,
             args.picture,

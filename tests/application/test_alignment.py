@@ -153,3 +153,11 @@ def test_mistakes_are_one_line(call, message):
     with pytest.raises(DuetError, match=message) as caught:
         call(images)
     assert "\n" not in str(caught.value)
+
+
+def test_a_models_own_turns_are_not_taken_once_more():
+    images = torch.rand(6, 1, 28, 28, generator=torch.Generator().manual_seed(0))
+    plain, looking = random_encoder(corners="circle"), random_encoder(corners="circle")
+    looking.turns = 4
+    assert torch.equal(duet.align(images, looking).by, duet.align(images, plain).by)
+    assert looking.turns == 4
