@@ -156,7 +156,7 @@ def photos(models: list[str], count: int = 20, side: int = 64) -> dict[str, Any]
         assert model.image_size is not None
         own[name] = (model, model.image_size[0])
     for name, (features, size) in own.items():
-        images, _ = open_images("photos128", "train", image_size=size, channels=3, subset=count).tensors()
+        images = open_images("photos128", "train", image_size=size, channels=3).sample(count, seed=0)
         rows[name] = {"side": size, **copies(features, images, 24)}
         print("photos", name, rows[name], flush=True)
     return rows
