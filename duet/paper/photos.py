@@ -127,13 +127,10 @@ def table(found: Mapping[str, Any]) -> str:
     ]
     for key, turned in found["numbers"].items():
         name, looks = key.split()
-        words = ROWS[name].format(
-            "one" if looks == "1" else {"4": "four"}.get(looks, looks), "" if looks == "1" else "s"
-        )
-        lines.append(_row(words, turned["any"], turned["quarters"]))
+        lines.append(_row(_words(name, int(looks)), turned["any"], turned["quarters"]))
     if "kinds" in found:
         lines += [
-            _row(f"  {kind} photos", own, found["kinds"]["quarters"][kind])
+            _row(f"{_words('duet', found['looks'])}, of {kind} photos", own, found["kinds"]["quarters"][kind])
             for kind, own in found["kinds"]["any"].items()
         ]
     lines += ["", REFERENCES]
@@ -155,6 +152,10 @@ def command(experiment: Experiment, method: str = "duet") -> str:
 def _of(experiment: Experiment, method: str) -> Experiment:
     """The same recipe for another method, which has no table to turn back."""
     return experiment if method == "duet" else replace(experiment, method=method, weight=None, turns=1)
+
+
+def _words(name: str, looks: int) -> str:
+    return ROWS[name].format({1: "one", 4: "four"}.get(looks, looks), "" if looks == 1 else "s")
 
 
 def _row(name: str, free: Mapping[str, float], quarters: Mapping[str, float]) -> str:

@@ -65,11 +65,13 @@ def test_its_table_has_chance_and_every_reader(folder):
         "kinds": {turned: {"pet": own} for turned in ("any", "quarters")},
         "hardest": [{"class": "object-ball", "images": 7, "within_45": 0.25}],
         "command": "duet train",
+        "looks": 4,
     }
     text = photos.table(told)
     assert "| chance | 90.0° | 25.0 % | 25.0 % | 25.0 % | 25.0 % |" in text
     assert "| DUET, four looks | 4.4° | 85.1 % | 95.0 % | 85.1 % | 95.0 % |" in text
     assert text.count("linear probe") == 4
+    assert "| DUET, four looks, of pet photos | 4.4° |" in text
     assert "object-ball (25 % of 7)" in text
 
 
