@@ -28,11 +28,13 @@ What is finished is kept: stop it at any time and give the same command again.""
         """Which result, and how large."""
         parser.add_argument("what", nargs="?", metavar="NAME", help="duet list reproductions")
         parser.add_argument("--scale", default="cpu", metavar="cpu|paper", help="how large [%(default)s]")
-        parser.add_argument("--seeds", type=int, default=3, metavar="N", help="runs of every cell [%(default)s]")
+        parser.add_argument("--seeds", type=int, metavar="N", help="runs of every cell [3 of tables, 1 of figures]")
         parser.add_argument(
             "--only", nargs="+", default=[], metavar="WORDS", help="runs with these words in their names"
         )
-        parser.add_argument("--out", type=Path, metavar="DIR", help="folder [runs/reproduce/NAME-SCALE]")
+        parser.add_argument(
+            "--out", type=Path, metavar="DIR", help="folder [runs/reproduce/SCALE, shared by all that have one]"
+        )
         parser.add_argument("--jobs", type=int, default=1, metavar="N", help="runs at a time [%(default)s]")
         parser.add_argument("--dry-run", action="store_true", help="list the runs and what they cost, and leave")
 
@@ -44,7 +46,7 @@ What is finished is kept: stop it at any time and give the same command again.""
         from ..study.runner import Unfinished
 
         reproduction = find_reproduction(args.what)
-        out = args.out or Path("runs") / "reproduce" / f"{args.what}-{args.scale}"
+        out = args.out or Path("runs") / "reproduce" / (args.what if reproduction.apart else args.scale)
         only = tuple(args.only)
         request = Request(out, args.scale, args.seeds, only, device=args.device, dry=args.dry_run, jobs=args.jobs)
         try:

@@ -47,7 +47,7 @@ class Accuracy(Reproduction):
     def study(self, request: Request) -> Study:
         """All runs: of the first seed first."""
         values = self.values(request)
-        vary = {"seed": list(range(request.seeds)), **values["vary"]}
+        vary = {"seed": list(range(self.seeds(request))), **values["vary"]}
         return expand({**values, "vary": vary}, self.name, self.name)
 
     def run(self, request: Request) -> None:

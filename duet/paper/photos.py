@@ -42,6 +42,7 @@ class Photos(Reproduction):
     """The model that the package ships, from the photos to its table."""
 
     name = "photos-rot360"
+    apart = True
     summary = "the shipped model that turns photos upright: trained on photos128 and measured beside its rivals"
 
     def run(self, request: Request) -> None:

@@ -20,7 +20,7 @@ class Request:
 
     out: Path
     scale: str = "cpu"
-    seeds: int = 3
+    seeds: int | None = None  # None: as many as the result usually has
     only: tuple[str, ...] = ()
     device: str = "auto"
     dry: bool = False
@@ -29,7 +29,7 @@ class Request:
     def __post_init__(self) -> None:
         if self.scale not in SCALES:
             raise DuetError(f"--scale is one of {', '.join(SCALES)}, not {self.scale!r}")
-        if self.seeds < 1 or self.jobs < 1:
+        if (self.seeds is not None and self.seeds < 1) or self.jobs < 1:
             raise DuetError(f"--seeds and --jobs start at 1; they are {self.seeds} and {self.jobs}")
 
 
@@ -38,6 +38,13 @@ class Reproduction(ABC):
 
     name: ClassVar[str]
     summary: ClassVar[str]
+    usual_seeds: ClassVar[int] = 3
+    apart: ClassVar[bool] = False
+    """Whether it has a folder of its own; the others of a scale share one, so that no run is trained twice."""
+
+    def seeds(self, request: Request) -> int:
+        """How many are asked for."""
+        return self.usual_seeds if request.seeds is None else request.seeds
 
     @abstractmethod
     def run(self, request: Request) -> None:

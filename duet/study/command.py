@@ -19,7 +19,8 @@ def command_lines(study: Study, out: Path) -> Iterator[str]:
         train = shlex.join(["duet", "train", *flags(run), "--out"]) + f" {folder}"
         plugins = shlex.join([word for name in run.experiment.plugins for word in ("--plugin", name)])
         again = " ".join(filter(None, [f"duet train --resume {folder}", plugins]))
-        wanted = shlex.join(["--only", *run.evaluate, "--sizes", run.sizes])
+        others = ["--transfer", *run.transfer] if run.transfer else []
+        wanted = shlex.join(["--only", *run.evaluate, "--sizes", run.sizes, *others])
         evaluate = " ".join(filter(None, [f"duet evaluate {folder} {wanted} --no-rivals", plugins]))
         yield f"if [ -e {folder}/config.yaml ]; then {again}; else {train}; fi && {evaluate}"
 

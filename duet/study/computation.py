@@ -8,7 +8,7 @@ import shutil
 import time
 import traceback
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +17,13 @@ import torch
 from .. import __version__
 from ..error import DuetError, first_line
 from ..evaluation import Result, evaluate
+from ..evaluation.suite import open_context
 from ..file import write_text
 from ..training.keeper import Stopped
 from ..training.run import train
 from .lock import locked
 from .plan import Run
-from .record import Record, finished
+from .record import Record, begun, finished
 
 
 @dataclass(frozen=True)
@@ -68,9 +69,13 @@ def compute(run: Run, out: Path, device: str = "auto", keep: str = "model") -> R
     if not (folder / "model" / "config.json").exists():
         train(run.experiment, folder, device=device, quiet=True)
     trained = time.monotonic()
-    results = evaluate(folder, run.evaluate, sizes=run.sizes, device=device, progress=False, rivals=False)
+    context = open_context(folder, sizes=run.sizes, device=device, transfer=run.transfer)
+    results = evaluate(context, run.evaluate, out=folder / "results", progress=False, rivals=False)
     seconds = {"train": round(trained - began, 2), "evaluate": round(time.monotonic() - trained, 2)}
     record = record_run(run, results, seconds, whole)
+    before = begun(out, run)
+    if before is not None:  # its seconds of training are those that count
+        record = replace(record.joined(before), seconds=before.seconds, whole=before.whole)
     record.save(out)
     tidy(run, out, keep)
     return record

@@ -120,6 +120,7 @@ def job_of(run: Run, place: Place) -> dict[str, Any]:
         "settings": run.experiment.to_dict(),
         "evaluate": list(run.evaluate),
         "sizes": run.sizes,
+        "transfer": list(run.transfer),
         "device": place.device,
         "keep": place.keep,
         "plugins": list(place.plugins),
@@ -130,7 +131,7 @@ def do_job(job: dict[str, Any], out: Path) -> Record | Failure:
     """Compute what `job_of` has described. The modules that it names are those that the user typed."""
     for name in job["plugins"]:
         import_plugin(name)
-    run = Run(job["labels"], from_dict(job["settings"]), tuple(job["evaluate"]), job["sizes"])
+    run = Run(job["labels"], from_dict(job["settings"]), tuple(job["evaluate"]), job["sizes"], tuple(job["transfer"]))
     with without_bars():
         return attempt(run, out, job["device"], job["keep"])
 

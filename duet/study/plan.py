@@ -25,6 +25,7 @@ KEYS = {
     "skip": "combinations that are left out",
     "evaluate": "the evaluations of every run",
     "sizes": "how much the evaluations measure",
+    "transfer": "other sets of images on which the features are tried",
 }
 WHERE = ("devices", "nodes", "strategy", "storage", "compile", "plugins")
 """Keys that say where a run is computed, not what."""
@@ -45,6 +46,7 @@ class Run:
     experiment: Experiment
     evaluate: tuple[str, ...] = ("classification",)
     sizes: str = "demo"
+    transfer: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -90,7 +92,7 @@ def read_study(path: str | os.PathLike[str]) -> Study:
 
 
 def expand(values: Mapping[str, Any], name: str = "study", source: str = "the study") -> Study:
-    """The study of plain values: base, vary, change, skip, evaluate, sizes."""
+    """The study of plain values: base, vary, change, skip, evaluate, sizes, transfer."""
     for key in values:
         if key not in KEYS:
             raise DuetError(f"{source} has an unknown key {key!r}{did_you_mean(str(key), KEYS)}")
@@ -101,6 +103,9 @@ def expand(values: Mapping[str, Any], name: str = "study", source: str = "the st
     rules = [_rule(rule, vary, source) for rule in _listed(values.get("change"))]
     skipped = [_condition(rule, vary, "skip", source) for rule in _listed(values.get("skip"))]
     evaluate = tuple(find_evaluations([str(word) for word in _listed(values.get("evaluate", "classification"))]))
+    transfer = tuple(str(name) for name in _listed(values.get("transfer")))
+    if transfer and "transfer" not in evaluate:
+        evaluate = (*evaluate, "transfer")
     sizes = str(values.get("sizes", "demo"))
     find_sizes(sizes)
     runs: dict[str, Run] = {}
@@ -112,7 +117,7 @@ def expand(values: Mapping[str, Any], name: str = "study", source: str = "the st
         where = f"{source}, {' '.join(labels.values())}" if labels else source
         for layer in (shared, changes):
             check_file(layer, where)
-        run = Run(labels, from_dict(merge(recipe, shared, changes), where), evaluate, sizes)
+        run = Run(labels, from_dict(merge(recipe, shared, changes), where), evaluate, sizes, transfer)
         runs.setdefault(run.key, run)
     if not runs:
         raise DuetError(f"{source} has no run: every combination is skipped")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import asdict, dataclass, field
-from pathlib import Path
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path, PurePath
 from typing import Any
 
 from ..error import DuetError, first_line
@@ -46,7 +46,18 @@ class Record:
         """Whether this is what a run would give: the same settings, as far as both know them, and all evaluations."""
         asked = run.experiment.to_dict()
         same = all(asked[key] == value for key, value in self.settings.items() if key in asked and key not in WHERE)
-        return same and self.sizes == run.sizes and set(run.evaluate) <= set(self.evaluate)
+        tried = {name.split("/")[1] for name in self.scalars if name.startswith("transfer/")}
+        there = set(run.evaluate) <= set(self.evaluate) and {PurePath(name).name for name in run.transfer} <= tried
+        return same and self.sizes == run.sizes and there
+
+    def joined(self, other: Record) -> Record:
+        """This record with what another one of the same run has measured beside it."""
+        return replace(
+            self,
+            evaluate=[*self.evaluate, *(name for name in other.evaluate if name not in self.evaluate)],
+            scalars={**other.scalars, **self.scalars},
+            intervals={**other.intervals, **self.intervals},
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, as they stand in the file."""
@@ -88,6 +99,12 @@ def read_records(out: Path) -> list[Record]:
 
 def finished(out: Path, run: Run) -> Record | None:
     """The record of a run, if it is finished; what is damaged or of other settings counts as none."""
+    record = begun(out, run)
+    return record if record is not None and record.answers(run) else None
+
+
+def begun(out: Path, run: Run) -> Record | None:
+    """The record of a run that may have been measured otherwise; None where it is damaged or of other settings."""
     path = out / FOLDER / f"{run.key}.json"
     if not path.exists():
         return None
@@ -95,4 +112,4 @@ def finished(out: Path, run: Run) -> Record | None:
         record = read_record(path)
     except DuetError:
         return None
-    return record if record.answers(run) else None
+    return record if record.answers(replace(run, evaluate=(), transfer=())) else None

@@ -1,0 +1,90 @@
+"""What the paper's further figures share: runs of Table 2, measured once more, their numbers and pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+from ..evaluation import EVALUATIONS, Result
+from ..file import write_text
+from ..study.computation import run_folder
+from ..study.form import as_csv, as_latex, as_markdown
+from ..study.plan import Run, Study, expand
+from ..study.record import Record, finished
+from ..study.runner import Unfinished, preview, run_study
+from ..study.table import tabulate
+from .accuracy import GROUPS
+from .reproduction import Reproduction, Request
+
+
+class Measured(Reproduction):
+    """Evaluations of some runs of Table 2. In one folder with it nothing is trained twice."""
+
+    evaluate: ClassVar[tuple[str, ...]]
+    scalars: ClassVar[tuple[str, ...]]
+    """The numbers of which there is a table, methods by groups: EVALUATION/SCALAR."""
+    groups: ClassVar[tuple[str, ...]] = ("rot360", "rot4", "hue")
+    methods: ClassVar[tuple[str | Mapping[str, Any], ...]] = ("duet",)
+    usual_seeds = 1
+
+    def values(self, request: Request) -> dict[str, Any]:
+        """The study's plain values, but for the seeds."""
+        large = request.scale == "paper"
+        return {
+            "base": {"preset": "paper", "data": "cifar10"} if large else {"preset": "cifar-cpu"},
+            "vary": {"group": list(self.groups), "method": list(self.methods)},
+            "evaluate": list(self.evaluate),
+            "sizes": "paper" if large else "demo",
+        }
+
+    def study(self, request: Request) -> Study:
+        """All runs: of the first seed first."""
+        values = self.values(request)
+        vary = {"seed": list(range(self.seeds(request))), **values["vary"]}
+        return expand({**values, "vary": vary}, self.name, self.name)
+
+    def run(self, request: Request) -> None:
+        """Compute, then draw what is finished."""
+        study = self.study(request).only(request.only)
+        if request.dry:
+            print(preview(study, request.out))
+            return
+        outcome = run_study(study, request.out, device=request.device, jobs=request.jobs)
+        for path in self.draw(study.runs, request.out):
+            print(path)
+        if outcome.failed:
+            raise Unfinished(outcome)
+
+    def draw(self, runs: Sequence[Run], out: Path) -> list[Path]:
+        """A table of every scalar that any run has, and the figures of every run that keeps its results."""
+        records = [record for record in (finished(out, run) for run in runs) if record is not None]
+        paths = self.tables(records, out, "method", "group")
+        for run in runs:
+            for name in self.evaluate:
+                result = run_folder(out, run) / "results" / f"{name}.json"
+                if result.exists():
+                    paths += _figures(result, out / "figures" / self.name / run.name)
+        return paths
+
+    def tables(self, records: Sequence[Record], out: Path, rows: str, columns: str) -> list[Path]:
+        """CSV, Markdown and LaTeX of every scalar; the Markdown ones are named."""
+        paths = []
+        for scalar in self.scalars:
+            if any(record.value(scalar) is not None for record in records):
+                table = tabulate(records, rows, columns, scalar, order={"group": GROUPS})
+                path = out / f"{self.name}-{scalar.replace('/', '-')}"
+                for ending, text in (("csv", as_csv(table)), ("md", as_markdown(table)), ("tex", as_latex(table))):
+                    write_text(path.with_suffix(f".{ending}"), text)
+                paths.append(path.with_suffix(".md"))
+        return paths
+
+
+def _figures(result: Path, folder: Path) -> list[Path]:
+    """The figures of one result, as PNG files."""
+    found = []
+    for label, figure in EVALUATIONS[result.stem].figures(Result.load(result)).items():
+        folder.mkdir(parents=True, exist_ok=True)
+        found.append(folder / f"{result.stem}-{label}.png")
+        figure.savefig(found[-1], dpi=110)
+    return found
