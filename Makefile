@@ -6,6 +6,8 @@ READY := $(VENV)/.ready
 READY_DEV := $(VENV)/.ready-dev
 TORCH := torch==2.13.0
 LOCKING := .lock-venv
+# Tests run in so many processes, each with one thread.
+JOBS ?= 2
 
 # $(call install,environment,what): pip's warnings stay in a file, which is shown when pip fails.
 # Python compiles what is imported by itself, which is a small part of what is installed.
@@ -42,7 +44,7 @@ demo: $(READY)  ## train DUET and SimCLR on digits, measure both, draw what was 
 	@$(BIN)/duet demo
 
 test: $(READY_DEV)  ## run the tests
-	@$(BIN)/python -m pytest
+	@OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist loadfile
 
 lint: $(READY_DEV)  ## ruff and mypy
 	@$(BIN)/ruff check .

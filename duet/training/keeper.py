@@ -73,13 +73,14 @@ class Keeper(Callback):
         self.unchecked: list[tuple[int, dict[str, Tensor]]] = []
 
     def on_train_start(self, trainer: L.Trainer, module: L.LightningModule) -> None:
-        """Begin the run, now that all is restored; listen for Ctrl-C; drop metrics from after the checkpoint."""
+        """Listen for Ctrl-C; begin the run, now that all is restored; drop metrics from after the checkpoint."""
         assert isinstance(module, Pretraining)
+        # First, since a run that can be seen can be stopped: until now Lightning takes a SIGTERM, and goes on.
+        self.before = {s: signal.signal(s, self._ask) for s in (signal.SIGINT, signal.SIGTERM)} if _in_main() else {}
         if trainer.is_global_zero:
             self.begin()
         self.metrics = Metrics(self.run / "metrics.csv", module.steps.start) if trainer.is_global_zero else None
         self.log_every = max(1, module.steps.per_epoch // 4)
-        self.before = {s: signal.signal(s, self._ask) for s in (signal.SIGINT, signal.SIGTERM)} if _in_main() else {}
 
     def on_train_batch_end(
         self, trainer: L.Trainer, module: L.LightningModule, outputs: Any, batch: Any, batch_idx: int

@@ -38,7 +38,7 @@ from .experiment import (
     open_data,
     unused_keys,
 )
-from .keeper import Keeper, SafeCheckpoints
+from .keeper import Keeper, SafeCheckpoints, Stopped
 from .module import Pretraining
 from .network import build_network, input_statistics, views_of_run
 from .process import choose_folder, free_folder
@@ -109,6 +109,9 @@ def train(
         if isinstance(error, RuntimeError) and "loading state_dict" in str(error):
             raise DuetError(f"{keeper.checkpoint} is of another model; was config.yaml changed since?") from None
         raise
+    if keeper.asked_to_stop and trainer.world_size == 1:
+        # After the last step nobody looks; what is left to do is long enough to be stopped.
+        raise Stopped(f"stopped after the last step; finish with: duet train --resume {run}")
     if trainer.is_global_zero:
         _list_skipped(run, images)
         device_of_training = trainer.strategy.root_device  # Lightning has brought the weights back to the CPU

@@ -128,7 +128,8 @@ def test_a_model_that_cannot_tell_how_sure_it_is_turns_all_or_nothing(scans, tmp
     assert {row["probability"] for row in read(table)} == {"nan"}
 
 
-def test_no_model_is_taken_for_granted(scans, tmp_path, capsys):
+def test_no_model_is_taken_for_granted(scans, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("duet.application.choice.shipped_models", lambda: ["digits-rot360"])
     assert main(["orient", str(scans), "--csv", str(tmp_path / "a.csv")]) == 2
     error = capsys.readouterr().err
     assert "no shipped model knows such images" in error

@@ -57,7 +57,7 @@ def test_a_lost_nodes_runs_are_computed_again(tmp_path, tiny, monkeypatch):
         lost = doomed.node_id
 
         def work(job):
-            """Answers at once, but on the node that will be lost never."""
+            """Answers once the other node has a run, but on the node that will be lost never."""
             import time
             from pathlib import Path
 
@@ -67,6 +67,8 @@ def test_a_lost_nodes_runs_are_computed_again(tmp_path, tiny, monkeypatch):
             (Path(begun) / f"{seed}-{'lost' if here == lost else 'kept'}").touch()
             if here == lost:
                 time.sleep(600)
+            while not list(Path(begun).glob("*-lost")):
+                time.sleep(0.05)
             return answers[seed].encode(), b""
 
         def lose():

@@ -10,6 +10,7 @@ import time
 from dataclasses import replace
 
 import pytest
+import torch
 import yaml
 
 from duet.cli import main
@@ -107,9 +108,10 @@ def test_a_lock_has_one_holder(tmp_path):
         pass
 
 
-def test_several_at_a_time_give_the_same_numbers_and_go_on_past_a_failure(tmp_path, tiny):
+def test_several_at_a_time_give_the_same_numbers_and_go_on_past_a_failure(tmp_path, tiny, monkeypatch):
     broken = {"name": "broken", "data": str(tmp_path / "nowhere")}
     values = {"base": tiny, "vary": {"images": [{"name": "digits"}, broken]}, "sizes": "quick"}
+    monkeypatch.setenv("OMP_NUM_THREADS", str(torch.get_num_threads()))  # other threads round otherwise
     outcome = run_study(expand(values), tmp_path / "two", jobs=2)
     assert list(outcome.failed) == ["imagesbroken"]
     assert "nowhere" in outcome.failed["imagesbroken"]

@@ -22,6 +22,7 @@ from duet.networks import Projector, wrap
 from duet.representation import Axis, Flat, Table, VonMises
 from duet.training import Diverged, Pretraining, learning_rate, resume, step_seed, train
 from duet.training.experiment import data_of
+from duet.training.keeper import Keeper, Stopped
 
 from .conftest import FLAGS
 
@@ -156,6 +157,23 @@ def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path, command, started):
     assert f"duet train --resume {run}" in errors
     assert "Traceback" not in errors
     assert (run / "checkpoints" / "last.safetensors").exists()
+
+
+def test_a_stop_after_the_last_step_is_not_lost(tmp_path, tiny, monkeypatch):
+    """Nobody looks once the steps are done: the stop counts before the long end of a run, and the run goes on later."""
+
+    class Late(Keeper):
+        def on_train_end(self, trainer, module):
+            signal.raise_signal(signal.SIGTERM)
+
+    with monkeypatch.context() as patched:
+        patched.setattr("duet.training.run.Keeper", Late)
+        with pytest.raises(Stopped, match="after the last step; finish with: duet train --resume"):
+            train(tiny(), tmp_path / "run", quiet=True)
+    assert not (tmp_path / "run" / "model").exists()
+    assert resume(tmp_path / "run", quiet=True)
+    train(tiny(), tmp_path / "unbroken", quiet=True)
+    assert duet.load(tmp_path / "run").digest == duet.load(tmp_path / "unbroken").digest
 
 
 def test_a_nan_stops_the_run_and_names_the_term(tmp_path, tiny, monkeypatch):
