@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -59,18 +62,32 @@ def in_turn(runs: Sequence[Run], place: Place) -> Ended:
 def side_by_side(runs: Sequence[Run], place: Place) -> Ended:
     """Several at a time, each in a process with its share of the threads."""
     queue, going = deque(runs), list[_Going]()
+    with _ended_by_sigterm():
+        try:
+            while queue or going:
+                while queue and len(going) < place.jobs:
+                    going.append(_begin(queue.popleft(), place))
+                ended = [one for one in going if one.process.poll() is not None]
+                for one in ended:
+                    going.remove(one)
+                    yield one.run, one.outcome(place)
+                if not ended:
+                    time.sleep(POLL)
+        finally:
+            _stop([one.process for one in going])
+
+
+@contextmanager
+def _ended_by_sigterm() -> Iterator[None]:
+    """SIGTERM ends it as Ctrl-C does: otherwise its processes would go on alone."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        while queue or going:
-            while queue and len(going) < place.jobs:
-                going.append(_begin(queue.popleft(), place))
-            ended = [one for one in going if one.process.poll() is not None]
-            for one in ended:
-                going.remove(one)
-                yield one.run, one.outcome(place)
-            if not ended:
-                time.sleep(POLL)
+        yield
     finally:
-        _stop([one.process for one in going])
+        signal.signal(signal.SIGTERM, before)
 
 
 @dataclass(frozen=True)

@@ -140,6 +140,21 @@ def test_killed_in_the_middle_it_ends_with_the_same_table(tmp_path, tiny, stop):
     }
 
 
+def test_sigterm_ends_the_processes_of_a_study_too(tmp_path, tiny):
+    tiny["epochs"] = 2000
+    path, out = tmp_path / "mine.yaml", tmp_path / "out"
+    path.write_text(yaml.safe_dump({"base": tiny, "vary": {"seed": [0, 1]}, "sizes": "quick"}))
+    command = [sys.executable, "-m", "duet.cli", "study", "run", str(path), "--out", str(out), "--jobs", "2"]
+    process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+    while process.poll() is None and len(list(out.glob("runs/*/config.yaml"))) < 2:
+        time.sleep(0.01)
+    process.terminate()
+    assert process.wait(60) == 130
+    for run in read_study(path).runs:
+        with locked(out / ".locks" / run.hash, wait=False):  # Busy where its process lives on
+            assert (run_folder(out, run) / "checkpoints").exists()
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
