@@ -120,22 +120,18 @@ class Verdict(NamedTuple):
 
 
 def judge(claim: Claim, records: Iterable[Plain]) -> Verdict:
-    """What the records say: reversed if one comparison is, holds if all that have runs hold, else not separable.
+    """What the records say: reversed if one comparison is, not separable if one is, and it holds only if all hold.
 
-    Comparisons without runs are left out; without any there is nothing to judge. A claim with a proof holds, as long as
-    its test does.
+    Where the others hold and some have no runs yet, it is not tested. A claim with a proof holds, as long as its test
+    does.
     """
     if claim.proof:
         return Verdict(Outcome.HOLDS, ())
     known = list(records)
     findings = tuple(_find(comparison, known) for comparison in claim.comparisons)
-    tested = [finding.outcome for finding in findings if finding.outcome is not Outcome.NOT_TESTED]
-    if not tested:
-        return Verdict(Outcome.NOT_TESTED, findings)
-    if Outcome.REVERSED in tested:
-        return Verdict(Outcome.REVERSED, findings)
-    holds = all(outcome is Outcome.HOLDS for outcome in tested)
-    return Verdict(Outcome.HOLDS if holds else Outcome.NOT_SEPARABLE, findings)
+    found = {finding.outcome for finding in findings}
+    weakest = (Outcome.REVERSED, Outcome.NOT_SEPARABLE, Outcome.NOT_TESTED)
+    return Verdict(next((outcome for outcome in weakest if outcome in found), Outcome.HOLDS), findings)
 
 
 def _find(comparison: Above | Near, records: Sequence[Plain]) -> Finding:

@@ -13,8 +13,8 @@ from .claim import Claim, Finding, Outcome, Plain, Verdict, judge
 RULE = (
     "Written down before the runs. A comparison is paired over seeds: it holds where the mean difference exceeds twice "
     "its standard error, is reversed where it does so in the other direction, and is not separable else. With one "
-    "seed the error follows from the 95 % intervals over the test images. A claim holds if every comparison that has "
-    "runs holds, is reversed if one is, and is not tested without runs."
+    "seed the error follows from the 95 % intervals over the test images. A claim holds if every comparison "
+    "holds, is reversed if one is, not separable if one is, and not tested as long as one has no runs."
 )
 
 

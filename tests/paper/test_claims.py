@@ -77,11 +77,12 @@ def test_with_one_seed_the_interval_over_images_decides(gap, outcome):
     assert judge(claim(), runs([0.5 + gap], [0.5])).outcome is Outcome.NOT_SEPARABLE  # nobody knows its error
 
 
-def test_one_reversed_comparison_reverses_a_claim_and_those_without_runs_are_left_out():
+def test_one_reversed_comparison_reverses_a_claim_and_it_holds_only_where_all_have_runs():
     both = claim(*(Above(group, cell("duet", group), cell("simclr", group)) for group in ("rot4", "hue")))
     good, bad = runs([0.6, 0.61], [0.5, 0.5]), runs([0.4, 0.41], [0.5, 0.5], group="hue")
     unsure = runs([0.5, 0.51], [0.5, 0.51], group="hue")
-    assert judge(both, good).outcome is Outcome.HOLDS
+    assert judge(both, good).outcome is Outcome.NOT_TESTED
+    assert judge(both, good + runs([0.6, 0.61], [0.5, 0.5], group="hue")).outcome is Outcome.HOLDS
     assert judge(both, good + bad).outcome is Outcome.REVERSED
     assert judge(both, good + unsure).outcome is Outcome.NOT_SEPARABLE
     assert [finding.outcome for finding in judge(both, good).findings] == [Outcome.HOLDS, Outcome.NOT_TESTED]
@@ -210,7 +211,8 @@ def test_of_several_sets_of_images_one_is_judged():
     both = [*runs([0.6, 0.61], [0.5, 0.5], data="cifar10"), *runs([0.6, 0.61], [0.7, 0.7], data="cifar100")]
     for one in both:
         one["settings"]["weight"] = 100.0 if one["settings"]["method"] == "duet" else None
-    assert judge(claims(data="cifar10")[0], both).outcome is Outcome.HOLDS
+    first = judge(claims(data="cifar10")[0], both)
+    assert {finding.outcome for finding in first.findings} == {Outcome.HOLDS, Outcome.NOT_TESTED}
     assert judge(claims(data="cifar100")[0], both).outcome is Outcome.REVERSED
     with pytest.raises(DuetError, match="one set of images"):
         judge(claims()[0], both)
