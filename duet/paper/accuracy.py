@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,11 +11,10 @@ from ..error import DuetError
 from ..file import write_text
 from ..study.drawing import save_table
 from ..study.form import as_csv, as_latex, as_markdown
-from ..study.plan import Study, expand
 from ..study.record import Record, finished
-from ..study.runner import Unfinished, preview, run_study
 from ..study.table import Cell, Table, label_of, tabulate
-from .reproduction import Reproduction, Request
+from .reproduction import Request
+from .studied import Studied
 
 GROUPS = (
     *("scale", "rot360", "rot4", "hflip", "vflip"),
@@ -29,7 +27,7 @@ SEPARATE: dict[str, Any] = {"name": "duet-separate", "method": "duet", "options"
 Numbers = Mapping[str, Mapping[str, Cell]]
 
 
-class Accuracy(Reproduction):
+class Accuracy(Studied):
     """A table of accuracies, methods by groups, for every set of images."""
 
     value: ClassVar[Mapping[str, str]] = {"cpu": "classification/logistic", "paper": "classification/head"}
@@ -39,28 +37,6 @@ class Accuracy(Reproduction):
     """The set whose numbers of the paper stand beside those that it has none for."""
     titles: ClassVar[Mapping[str, str]]
     """The rows, in their order, in words."""
-
-    @abstractmethod
-    def values(self, request: Request) -> dict[str, Any]:
-        """The study's plain values, but for the seeds."""
-
-    def study(self, request: Request) -> Study:
-        """All runs: of the first seed first."""
-        values = self.values(request)
-        vary = {"seed": list(range(self.seeds(request))), **values["vary"]}
-        return expand({**values, "vary": vary}, self.name, self.name)
-
-    def run(self, request: Request) -> None:
-        """Compute, and draw from the records; also what there is, when some runs failed."""
-        study = self.study(request).only(request.only)
-        if request.dry:
-            print(preview(study, request.out))
-            return
-        outcome = run_study(study, request.out, device=request.device, jobs=request.jobs)
-        for path in self.draw(request):
-            print(path)
-        if outcome.failed:
-            raise Unfinished(outcome)
 
     def draw(self, request: Request) -> list[Path]:
         """The tables of all runs that are finished, one for every set: CSV, Markdown, LaTeX and PNG."""

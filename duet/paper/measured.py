@@ -10,15 +10,14 @@ from ..evaluation import EVALUATIONS, Result
 from ..file import write_text
 from ..study.computation import run_folder
 from ..study.form import as_csv, as_latex, as_markdown
-from ..study.plan import Run, Study, expand
 from ..study.record import Record, finished
-from ..study.runner import Unfinished, preview, run_study
 from ..study.table import tabulate
 from .accuracy import GROUPS
-from .reproduction import Reproduction, Request
+from .reproduction import Request
+from .studied import Studied
 
 
-class Measured(Reproduction):
+class Measured(Studied):
     """Evaluations of some runs of Table 2. In one folder with it nothing is trained twice."""
 
     evaluate: ClassVar[tuple[str, ...]]
@@ -38,26 +37,9 @@ class Measured(Reproduction):
             "sizes": "paper" if large else "demo",
         }
 
-    def study(self, request: Request) -> Study:
-        """All runs: of the first seed first."""
-        values = self.values(request)
-        vary = {"seed": list(range(self.seeds(request))), **values["vary"]}
-        return expand({**values, "vary": vary}, self.name, self.name)
-
-    def run(self, request: Request) -> None:
-        """Compute, then draw what is finished."""
-        study = self.study(request).only(request.only)
-        if request.dry:
-            print(preview(study, request.out))
-            return
-        outcome = run_study(study, request.out, device=request.device, jobs=request.jobs)
-        for path in self.draw(study.runs, request.out):
-            print(path)
-        if outcome.failed:
-            raise Unfinished(outcome)
-
-    def draw(self, runs: Sequence[Run], out: Path) -> list[Path]:
+    def draw(self, request: Request) -> list[Path]:
         """A table of every scalar that any run has, and the figures of every run that keeps its results."""
+        runs, out = self.study(request).runs, request.out
         records = [record for record in (finished(out, run) for run in runs) if record is not None]
         paths = self.tables(records, out, "method", "group")
         for run in runs:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..figure import COLOURS, new_figure, without_frame
-from ..study.plan import Run, Study, expand
+from ..study.plan import Study, expand
 from ..study.record import Record, finished
 from .measured import Measured
 from .reproduction import Request, register
@@ -45,9 +45,10 @@ class Sweeps(Measured):
         known = {run.hash for run in usual}
         return Study(self.name, (*usual, *(run for run in found if run.hash not in known)))
 
-    def draw(self, runs: Sequence[Run], out: Path) -> list[Path]:
+    def draw(self, request: Request) -> list[Path]:
         """Changes by groups as a table, and every sweep as a picture."""
-        found = [record for record in (finished(out, run) for run in runs) if record is not None]
+        out = request.out
+        found = [record for record in (finished(out, run) for run in self.study(request).runs) if record is not None]
         records = [replace(record, labels={"change": "usual", **record.labels}) for record in found]
         paths = self.tables(records, out, "change", "group")
         for key in SWEEPS:

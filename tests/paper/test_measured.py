@@ -99,7 +99,7 @@ def test_a_sweep_is_drawn_where_there_are_two_values(tmp_path):
         (axis,) = draw_sweep(records, key).axes
         assert {len(line.get_xdata()) for line in axis.lines} == {len(values)}
     assert draw_sweep(records[:1], "sigma") is None
-    names = {path.name for path in Sweeps().draw(Sweeps().study(Request(tmp_path)).runs, tmp_path)}
+    names = {path.name for path in Sweeps().draw(Request(tmp_path))}
     assert names == {"sweeps-classification-logistic.md", *(f"sweeps-{key}.png" for key in SWEEPS)}
     assert "| usual |" in (tmp_path / "sweeps-classification-logistic.md").read_text()
 

@@ -98,7 +98,7 @@ def test_tables_are_drawn_from_records_with_the_papers_beside(tmp_path):
 
 def test_failed_runs_are_raised_after_the_tables_are_drawn(tmp_path, monkeypatch, capsys):
     drawn = []
-    monkeypatch.setattr("duet.paper.accuracy.run_study", lambda *a, **k: Outcome({}, {"hue-duet-seed0": "it broke"}))
+    monkeypatch.setattr("duet.paper.studied.run_study", lambda *a, **k: Outcome({}, {"hue-duet-seed0": "it broke"}))
     monkeypatch.setattr(FullStack, "draw", lambda self, request: drawn.append(request) or [])
     assert main(["reproduce", "full-stack", "--out", str(tmp_path), "--only", "hue-duet"]) == 1
     assert "hue-duet-seed0: it broke" in capsys.readouterr().err
