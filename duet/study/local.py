@@ -138,6 +138,7 @@ def job_of(run: Run, place: Place) -> dict[str, Any]:
         "evaluate": list(run.evaluate),
         "sizes": run.sizes,
         "transfer": list(run.transfer),
+        "rivals": run.rivals,
         "device": place.device,
         "keep": place.keep,
         "plugins": list(place.plugins),
@@ -148,7 +149,8 @@ def do_job(job: dict[str, Any], out: Path) -> Record | Failure:
     """Compute what `job_of` has described. The modules that it names are those that the user typed."""
     for name in job["plugins"]:
         import_plugin(name)
-    run = Run(job["labels"], from_dict(job["settings"]), tuple(job["evaluate"]), job["sizes"], tuple(job["transfer"]))
+    measured = (tuple(job["evaluate"]), job["sizes"], tuple(job["transfer"]), job["rivals"])
+    run = Run(job["labels"], from_dict(job["settings"]), *measured)
     with without_bars():
         return attempt(run, out, job["device"], job["keep"])
 

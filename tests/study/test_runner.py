@@ -15,6 +15,7 @@ import yaml
 
 from duet.cli import main
 from duet.error import DuetError
+from duet.evaluation import evaluate
 from duet.study import expand, read_records, read_study
 from duet.study.command import command_lines
 from duet.study.computation import record_run, run_folder
@@ -53,6 +54,30 @@ def test_another_evaluation_needs_no_other_training(tmp_path, tiny, monkeypatch)
     assert outcome.failed == {}
     [record] = read_records(tmp_path)
     assert {key.split("/")[0] for key in record.scalars} == {"classification", "marginals"}
+
+
+def test_rivals_stand_beside_every_run_and_are_measured_once(tmp_path, tiny, monkeypatch):
+    values = {"base": tiny, "vary": {"method": ["simclr", "duet"]}, "sizes": "quick"}
+    run_study(expand(values), tmp_path)
+    assert all(record.rivals == {} for record in read_records(tmp_path))
+    monkeypatch.setattr("duet.study.computation.train", None)
+    study = expand({**values, "rivals": True})
+    assert run_study(study, tmp_path).failed == {}
+    duet, simclr = read_records(tmp_path)
+    assert duet.rivals == simclr.rivals
+    assert set(duet.rivals) == {"pixels", "untrained"}
+    direct = evaluate(run_folder(tmp_path, study.runs[1]), "classification", sizes="quick", out=tmp_path / "direct")
+    pixels = direct["classification"].rivals["pixels"].scalars["logistic"]
+    assert duet.rival("pixels").value("classification/logistic") == pixels
+    assert duet.rival("pixels").labels["method"] == "pixels"
+    assert duet.value("classification/logistic") == direct["classification"].scalars["logistic"]
+    kept = {path.parent.name for path in (tmp_path / "rivals").rglob("classification.json")}
+    assert kept == {"pixels", "untrained"}
+    monkeypatch.setattr("duet.study.computation.compute", None)  # nothing is measured again
+    run_study(study, tmp_path)
+    assert "--no-rivals" not in next(command_lines(study, tmp_path))
+    with pytest.raises(DuetError, match="rivals is true or false"):
+        expand({**values, "rivals": "pixels"})
 
 
 def test_a_failing_run_does_not_stop_the_others(tmp_path, tiny, capsys):
