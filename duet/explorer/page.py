@@ -39,21 +39,24 @@ def explore(
     """Serve the page of a trained run on this machine until it is interrupted."""
     if port is not None and not 0 < port < 2**16:
         raise DuetError(f"ports are 1 to 65535, not {port}")
-    gradio = import_gradio()
-    explorer = open_explorer(run, device, turns)
-    with stopped_as_by_ctrl_c(), opened(explorer, gradio, port) as (address, uploads):
-        print(f"Exploring {run} at {address} (Ctrl-C ends it)", flush=True)
-        if browser:
-            webbrowser.open(address)
-        with suppress(KeyboardInterrupt):
-            while True:
-                time.sleep(UNUSED / 2)
-                uploads.sweep()
+    with stopped_as_by_ctrl_c(), upload_folder() as folder:
+        gradio = import_gradio(folder)
+        explorer = open_explorer(run, device, turns)
+        uploads = Uploads(folder)
+        with opened(explorer, gradio, uploads, port) as address:
+            print(f"Exploring {run} at {address} (Ctrl-C ends it)", flush=True)
+            if browser:
+                webbrowser.open(address)
+            with suppress(KeyboardInterrupt):
+                while True:
+                    time.sleep(UNUSED / 2)
+                    uploads.sweep()
     print("\nclosed")
 
 
-def import_gradio() -> Any:
-    """Gradio, told before its first line that nothing goes out; a sentence when it is not installed."""
+def import_gradio(folder: Path) -> Any:
+    """Gradio, told before its first line where its files go and that nothing goes out; a sentence without it."""
+    os.environ["GRADIO_TEMP_DIR"] = str(folder)
     os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
     os.environ["GRADIO_RUN_HISTORY"] = "False"
     try:
@@ -64,16 +67,12 @@ def import_gradio() -> Any:
 
 
 @contextmanager
-def opened(explorer: Explorer, gradio: Any, port: int | None = None) -> Iterator[tuple[str, Uploads]]:
-    """Serve the page in the background while the block runs: its address, and the files that are sent to it."""
-    with upload_folder() as folder:
-        os.environ["GRADIO_TEMP_DIR"] = str(folder)
-        uploads = Uploads(folder)
-        page = build(explorer, gradio, uploads)
-        uploads.keep()
-        guard = Guard(mount(page, gradio), uploads.shows, 2 * LARGEST_FILE)
-        with served(guard, port) as address:
-            yield address, uploads
+def opened(explorer: Explorer, gradio: Any, uploads: Uploads, port: int | None = None) -> Iterator[str]:
+    """Serve the page in the background while the block runs; its address."""
+    page = build(explorer, gradio, uploads)
+    uploads.keep()
+    with served(Guard(mount(page, gradio), uploads.shows, 2 * LARGEST_FILE), port) as address:
+        yield address
 
 
 def mount(page: Any, gradio: Any) -> Any:
@@ -101,17 +100,20 @@ def mount(page: Any, gradio: Any) -> Any:
 
 
 def answer_strictly(page: Any, gradio: Any, uploads: Uploads) -> None:
-    """Let events take files that were sent to the page and no others; what fails is a sentence without a traceback."""
+    """Let events take files that were sent to the page, once, and no others; what fails is a sentence of one line."""
     process = page.process_api
 
     async def answer(*args: Any, **kwargs: Any) -> Any:
+        sent = list(_paths(kwargs.get("inputs")))
         try:
-            for path in _paths(kwargs.get("inputs")):
-                if not uploads.holds(path):
-                    raise DuetError("this file was not sent to the page; drop it again")
+            if not all(map(uploads.holds, sent)):
+                raise DuetError("this file was not sent to the page; drop it again")
             return await process(*args, **kwargs)
         except Exception as error:
             raise gradio.Error(explain(error), print_exception=False) from None
+        finally:
+            for path in sent:
+                uploads.forget(path)
 
     page.process_api = answer
 
@@ -179,8 +181,6 @@ def build(explorer: Explorer, gradio: Any, uploads: Uploads) -> Any:
                 found = drop(explorer, Path(path))
             except (ValueError, OSError) as refusal:
                 return (None, *[gradio.skip()] * 2, now, show_notice(str(refusal)), *[gradio.skip()] * 3)
-            finally:
-                uploads.forget(path)
             changed = gradio.Gallery(selected_index=None), gradio.Slider(visible=True)
             return None, *changed, found, "", *_all(explorer, found, name, at, turned)
 

@@ -36,7 +36,7 @@ def served(guard: Guard, port: int | None = None) -> Iterator[str]:
         )
         server = uvicorn.Server(config)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
-        with _one_line_each("uvicorn.error", "asyncio"):
+        with _one_line_each("uvicorn.error", "asyncio", "python_multipart.multipart"):
             thread.start()
             _wait_for(server, thread)
             try:
@@ -82,7 +82,8 @@ def _one_line_each(*names: str) -> Iterator[None]:
 
 
 def _shorten(record: logging.LogRecord) -> bool:
-    """Cut a record to its first line. Upgrades to another protocol are not worth one: the guard answers them."""
+    """Cut a record to its first line. What the guard answers has its own: uploads, and upgrades to web sockets."""
     lines = record.getMessage().splitlines()
     record.msg, record.args, record.exc_info = lines[0] if lines else "", None, None
-    return "upgrade request" not in record.msg and "WebSocket library" not in record.msg
+    said = ("upgrade request" in record.msg, "WebSocket library" in record.msg, record.name.startswith("python_multi"))
+    return not any(said)

@@ -14,7 +14,7 @@ from ..interruption import undisturbed
 from ..study.lock import Busy, locked
 
 PREFIX = "duet-explore-"
-LOCK = "lock"
+LOCK, FILES = "lock", "files"
 UNUSED = 60.0
 """Seconds after which a file that nobody asked to be read is removed."""
 
@@ -62,7 +62,8 @@ def upload_folder() -> Iterator[Path]:
     try:
         with locked(made / LOCK, wait=False):
             made.rename(folder)
-            yield folder
+            (folder / FILES).mkdir()
+            yield folder / FILES
     finally:
         with undisturbed():
             for path in (made, folder):
