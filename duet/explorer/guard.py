@@ -19,8 +19,8 @@ Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 NAMES = re.compile(r"(localhost|127\.0\.0\.1|\[::1\])(:\d{1,5})?", re.IGNORECASE)
 API = "/gradio_api"
 READ = re.compile(
-    r"/|/(theme\.css|config/?|favicon\.ico|manifest\.json|robots\.txt)|/(assets|static|svelte)/.+"
-    rf"|{API}/(info|startup-events|heartbeat/\w+|upload_progress)"
+    r"/|/(theme\.css|config/?|favicon\.ico|manifest\.json|robots\.txt)|/(assets|static)/.+"
+    rf"|{API}/(info|heartbeat/\w+|upload_progress)"
 )
 FILE = re.compile(rf"{API}/file=(.+)", re.DOTALL)
 UPLOAD = f"{API}/upload"

@@ -155,7 +155,9 @@ def build(explorer: Explorer, gradio: Any, uploads: Uploads) -> Any:
                     visible=has_images,
                     elem_id="duet-gallery",
                 )
-                dropped = gradio.File(label="An image of yours", show_label=False, height=64, elem_id="duet-drop")
+                dropped = gradio.File(
+                    type="binary", label="An image of yours", show_label=False, height=64, elem_id="duet-drop"
+                )
                 notice = gradio.HTML(show_notice(explorer.missing), elem_id="duet-notice")
                 words = [(explorer.called(name), name) for name in names]
                 group = gradio.Dropdown(words, value=names[0], label="Transformation", visible=len(names) > 1)
@@ -176,9 +178,9 @@ def build(explorer: Explorer, gradio: Any, uploads: Uploads) -> Any:
             found = pick(explorer, chosen.index)
             return found, "", *_all(explorer, found, name, at, turned)
 
-        def take(path: str, now: Picture | None, name: str, at: float, turned: bool) -> tuple[Any, ...]:
+        def take(file: bytes, now: Picture | None, name: str, at: float, turned: bool) -> tuple[Any, ...]:
             try:
-                found = drop(explorer, Path(path))
+                found = drop(explorer, file)
             except (ValueError, OSError) as refusal:
                 return (None, *[gradio.skip()] * 2, now, show_notice(str(refusal)), *[gradio.skip()] * 3)
             changed = gradio.Gallery(selected_index=None), gradio.Slider(visible=True)

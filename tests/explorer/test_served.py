@@ -169,8 +169,8 @@ def send(server, content, name="photo.png"):
 
 
 def sent_to(folder):
-    """The files of the folder that are not the gallery's, and not empty as those that gradio makes beside them."""
-    return [path for path in folder.rglob("*") if path.is_file() and path.name != "image.png" and path.stat().st_size]
+    """The files of the folder that are not the gallery's."""
+    return [path for path in folder.rglob("*") if path.is_file() and path.name != "image.png"]
 
 
 def test_what_a_killed_explorer_left_is_gone(server):
