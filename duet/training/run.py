@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import shutil
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
@@ -41,7 +40,7 @@ from .experiment import (
 from .keeper import Keeper, SafeCheckpoints, Stopped
 from .module import Pretraining
 from .network import build_network, input_statistics, views_of_run
-from .process import choose_folder, free_folder
+from .process import alone_in, choose_folder, clear_folder, free_folder
 from .provenance import provenance_of
 from .recipe import read_yaml
 
@@ -77,6 +76,26 @@ def train(
     _hush_lightning()
     _check_processes(experiment)
     run = choose_folder(out, experiment.name, experiment.nodes)
+    with alone_in(run) as fresh:
+        own = (images, backbone, method, stack)
+        _train_alone(experiment, run, fresh, *own, device, track, checkpoint_every, quiet)
+    return run
+
+
+def _train_alone(
+    experiment: Experiment,
+    run: Path,
+    fresh: bool,
+    images: Images | None,
+    backbone: Backbone | None,
+    method: Method | Callable[[Backbone], Method] | None,
+    stack: Stack | None,
+    device: str,
+    track: str | None,
+    checkpoint_every: int | None,
+    quiet: bool,
+) -> None:
+    """Train in a folder that this process holds."""
     kept = keep_aside(images or open_data(experiment), experiment.calibrate, experiment.joined_batch)
     images = kept.trained
     torch.manual_seed(experiment.seed)
@@ -96,7 +115,6 @@ def train(
         module.double()  # before a checkpoint is loaded into it: float32 would round the weights
     if experiment.compile:
         method.backbone.compile()
-    fresh = not run.exists()
     keeper = Keeper(run, checkpoint_every, begin=partial(_begin, run, experiment, images))
     trainer = _trainer(experiment, run, keeper, device, track, quiet)
     module.images.batches_per_epoch(experiment.joined_batch // trainer.world_size, trainer.world_size)
@@ -105,7 +123,7 @@ def train(
     except Exception as error:
         # What failed before its first step is no run: a folder of it would only be in the way.
         if fresh and trainer.is_global_zero and not module.latest:
-            shutil.rmtree(run, ignore_errors=True)
+            clear_folder(run)
         if isinstance(error, RuntimeError) and "loading state_dict" in str(error):
             raise DuetError(f"{keeper.checkpoint} is of another model; was config.yaml changed since?") from None
         raise
@@ -117,7 +135,6 @@ def train(
         device_of_training = trainer.strategy.root_device  # Lightning has brought the weights back to the CPU
         _finish(module, experiment, stack.tracked, kept, device_of_training).save(run / "model")
     trainer.strategy.barrier()
-    return run
 
 
 def resume(run: str | os.PathLike[str], epochs: int | None = None, **options: Any) -> bool:
