@@ -18,7 +18,7 @@ from lightning.fabric.utilities.exceptions import MisconfigurationException
 from ..data import Images
 from ..device import find_device
 from ..error import DuetError
-from ..file import sweep_partial, write_text
+from ..file import NoSpace, sweep_partial, write_text
 from ..groups import Group, Stack
 from ..methods import METHODS, Method, register_method
 from ..model import Encoder, fit_action, has_spectrum, orbit_views, spectrum_of
@@ -78,7 +78,13 @@ def train(
     run = choose_folder(out, experiment.name, experiment.nodes)
     with alone_in(run) as fresh:
         own = (images, backbone, method, stack)
-        _train_alone(experiment, run, fresh, *own, device, track, checkpoint_every, quiet)
+        try:
+            _train_alone(experiment, run, fresh, *own, device, track, checkpoint_every, quiet)
+        except NoSpace as full:
+            if not (run / "config.yaml").exists():
+                raise
+            left = f"no space left to write {full.path}"
+            raise DuetError(f"{left}; free some and go on with: duet train --resume {run}") from None
     return run
 
 
