@@ -38,6 +38,7 @@ from .experiment import (
     unused_keys,
 )
 from .keeper import Keeper, SafeCheckpoints, Stopped
+from .machine import as_begun, note_machine
 from .module import Pretraining
 from .network import build_network, input_statistics, views_of_run
 from .process import alone_in, choose_folder, clear_folder, free_folder
@@ -79,7 +80,8 @@ def train(
     with alone_in(run) as fresh:
         own = (images, backbone, method, stack)
         try:
-            _train_alone(experiment, run, fresh, *own, device, track, checkpoint_every, quiet)
+            with as_begun(run):
+                _train_alone(experiment, run, fresh, *own, device, track, checkpoint_every, quiet)
         except NoSpace as full:
             if not (run / "config.yaml").exists():
                 raise
@@ -195,6 +197,7 @@ def _begin(run: Path, experiment: Experiment, images: Images) -> None:
         before = _experiment_of(run).epochs
         if before < experiment.epochs:
             os.replace(run / "model", free_folder(run / f"model-{before}-epochs"))
+    note_machine(run)
     write_text(run / "config.yaml", experiment.to_yaml())
     _list_skipped(run, images)
 
