@@ -5,7 +5,7 @@ python benchmarks/faults/full_disk.py [--sizes 100 300 ...] [--out FILE]
 Each size is a disk of so many kilobytes: a tmpfs in a name space of its own, where the system lets users mount one.
 Elsewhere it is a limit on the size of files, which fails the same way at another moment. When the training has
 stopped, the disk is made large and the run resumed; `same` says that it ended with the bytes of a run that always had
-space, `codes` and `lines` what the first try ended with and how much it said, `left` what it left half written.
+space, `code` and `said` what the first try ended with, `left` what it left half written.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def inside(size: int, mounted: bool) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sizes", type=int, nargs="+", default=[1, 40, 200, 400, 800, 1200], help="kilobytes")
+    parser.add_argument("--sizes", type=int, nargs="+", default=[1, 40, 200, 400, 800, 1200, 2000, 3000], help="kilobytes")
     parser.add_argument("--out", type=Path, default=Path("runs/faults/full_disk.json"), help="[%(default)s]")
     parser.add_argument(INSIDE, nargs=2, default=None, help=argparse.SUPPRESS)
     args = parser.parse_args()
@@ -97,10 +97,12 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         assert duet(["train", *FLAGS, "--out", f"{folder}/whole"]).returncode == 0
         wanted = contents(Path(folder) / "whole")
-    tries = [inside(1024 * size, mounted) for size in args.sizes]
-    for found in tries:
+    tries = []
+    for size in args.sizes:
+        found = inside(1024 * size, mounted)
         found["same"] = found.pop("files") == wanted
-        print(json.dumps(found))
+        tries.append(found)
+        print(json.dumps(found), flush=True)
     figures = {"disk": "tmpfs" if mounted else "limit on files", "tries": tries}
     args.out.parent.mkdir(parents=True, exist_ok=True)
     args.out.write_text(json.dumps(figures, indent=2) + "\n")

@@ -85,7 +85,10 @@ def main() -> None:
         sys.exit("two_at_once.py: skipped, this system has no fork")
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:
-        found = Counter(one_pair(Path(folder), number) for number in range(args.pairs))
+        found: Counter[str] = Counter()
+        for number in range(args.pairs):
+            found[kind := one_pair(Path(folder), number)] += 1
+            print(f"{number + 1}/{args.pairs} {kind}", flush=True)
     figures = {"pairs": args.pairs, **{kind: found[kind] for kind in ("one", "both", "none", "mixed")}}
     print(json.dumps(figures))
     args.out.parent.mkdir(parents=True, exist_ok=True)
