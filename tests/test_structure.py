@@ -11,7 +11,7 @@ PACKAGE = Path(__file__).parents[1] / "duet"
 # Lowest first. A room may import rooms of a lower level, and itself; rooms of one level never import each other.
 LEVELS = [
     {"error", "domain", "unit", "discovery", "allocator", "progress", "interruption"},
-    {"file", "pixels", "plugin", "device", "figure"},
+    {"file", "lock", "pixels", "plugin", "device", "figure"},
     {"groups", "representation", "objectives"},
     {"networks", "metrics"},
     {"methods", "data", "callback"},

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from ..interruption import undisturbed
-from ..study.lock import Busy, locked
+from ..lock import Busy, locked
 
 PREFIX = "duet-explore-"
 LOCK, FILES = "lock", "files"

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from ..device import find_device
 from ..error import DuetError, first_line
-from ..file import whole_file, write_json, write_text
+from ..file import as_json, whole_files
 from ..groups import Group, find_group
 from ..networks import Backbone, OnlineHead, build_backbone
 from ..networks.decoder import Decoder
@@ -73,17 +73,10 @@ def write_model(encoder: Encoder, folder: Path, provenance: Mapping[str, Any], h
         raise DuetError(f"a provenance holds plain values only: {first_line(error)}") from None
     weights = folder / "model.safetensors"
     before = _sha256(weights) if weights.exists() else None
-    with whole_file(weights) as partial:
-        save_file(copies, partial)
-    digest = _sha256(weights)
-    if before not in (None, digest):
-        shutil.rmtree(folder / "decoders", ignore_errors=True)  # they decode features of other weights
-    if not (folder / "README.md").exists():
-        write_text(folder / "README.md", model_card(encoder, provenance))
     told = {turns: own.to_dict() for turns, own in encoder.confidences.items()}
     config = {
         "format": FORMAT,
-        "weights_sha256": digest,
+        "weights_sha256": None,
         "backbone": encoder.backbone.recipe,
         "layout": encoder.layout.to_dict(),
         "groups": [_plain_group(group) for group in encoder.groups.values()],
@@ -98,7 +91,16 @@ def write_model(encoder: Encoder, folder: Path, provenance: Mapping[str, Any], h
         "confidences": {str(turns): own for turns, own in told.items()},
         "provenance": dict(provenance),
     }
-    write_json(folder / "config.json", config)
+    card = folder / "README.md"
+    paths = [weights, *([] if card.exists() else [card]), folder / "config.json"]
+    with whole_files(*paths) as partials:
+        save_file(copies, partials[0])
+        config["weights_sha256"] = _sha256(partials[0])
+        if len(partials) == 3:
+            partials[1].write_text(model_card(encoder, provenance), encoding="utf-8")
+        partials[-1].write_text(as_json(config), encoding="utf-8")
+    if before not in (None, config["weights_sha256"]):
+        shutil.rmtree(folder / "decoders", ignore_errors=True)  # they decode features of other weights
     return folder
 
 

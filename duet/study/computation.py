@@ -19,9 +19,9 @@ from ..error import DuetError, first_line
 from ..evaluation import Result, evaluate
 from ..evaluation.suite import open_context
 from ..file import write_text
+from ..lock import Busy, locked
 from ..training.keeper import Stopped
 from ..training.run import train
-from .lock import locked
 from .plan import Run
 from .record import Record, begun, finished
 
@@ -44,21 +44,30 @@ def attempt(run: Run, out: Path, device: str = "auto", keep: str = "model", wait
 
     Raises Busy if another process has it and we do not wait.
     """
+    try:
+        with locked(out / ".locks" / run.hash, wait, name=f"the run {run.name}"):
+            return _attempt(run, out, device, keep)
+    except Busy as busy:
+        if not wait:
+            raise
+        return Failure(str(busy))  # of a process on another machine
+
+
+def _attempt(run: Run, out: Path, device: str, keep: str) -> Record | Failure:
     note = out / "failed" / f"{run.key}.txt"
-    with locked(out / ".locks" / run.hash, wait):
-        record = finished(out, run)
-        if record is not None:
-            tidy(run, out, keep)
-            return record
-        try:
-            record = compute(run, out, device, keep)
-        except Stopped:
-            raise KeyboardInterrupt from None
-        except Exception as error:  # whatever a run dies of, the others can be computed
-            write_text(note, traceback.format_exc())
-            return Failure(first_line(error))
-        note.unlink(missing_ok=True)
+    record = finished(out, run)
+    if record is not None:
+        tidy(run, out, keep)
         return record
+    try:
+        record = compute(run, out, device, keep)
+    except Stopped:
+        raise KeyboardInterrupt from None
+    except Exception as error:  # whatever a run dies of, the others can be computed
+        write_text(note, traceback.format_exc())
+        return Failure(first_line(error))
+    note.unlink(missing_ok=True)
+    return record
 
 
 def compute(run: Run, out: Path, device: str = "auto", keep: str = "model") -> Record:

@@ -16,11 +16,11 @@ from typing import IO, Any
 
 from ..error import DuetError
 from ..interruption import stopped_as_by_ctrl_c
+from ..lock import Busy
 from ..plugin import import_plugin
 from ..progress import without_bars
 from ..training.experiment import from_dict
 from .computation import Failure, attempt
-from .lock import Busy
 from .plan import Run
 from .record import Record, finished
 
