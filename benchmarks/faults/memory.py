@@ -3,9 +3,9 @@
 python benchmarks/faults/memory.py [MODEL ...] [--out FILE]
 
 Each model is loaded in a process of its own, which has loaded all libraries before. What counts is how far the peak of
-its resident memory rises (Linux only). Without models: the shipped ones, and a ResNet-18 and a ResNet-50 with random weights and a
-fitted action, each in single and in half precision. The last column is the share of what is allowed, 2.5 times the
-files plus 200 MB.
+its resident memory rises, as Linux tells it. Without models: the shipped ones, and a ResNet-18 and a ResNet-50 with
+random weights and a fitted action, each in single and in half precision. The last column is the share of what is
+allowed, 2.5 times the files plus 200 MB.
 """
 
 from __future__ import annotations
