@@ -74,7 +74,7 @@ def main() -> None:
             rise = growth(folder)
             share = rise / (TIMES * size + MORE)
             found[folder.name] = {"files_mb": size, "rise_mb": rise, "share": share}
-            print(f"{folder.name:<20}{size:>8.1f} MB on disk{rise:>8.1f} MB more memory{share:>7.2f}")
+            print(f"{folder.name:<20}{size:>8.1f} MB on disk{rise:>8.1f} MB more memory{share:>7.2f}", flush=True)
     write(args.out, {"times": TIMES, "plus_mb": MORE, "models": found})
 
 

@@ -1,7 +1,9 @@
 """A stranger's model asks for no more than its files hold, and holds numbers."""
 
 import json
+import runpy
 import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -218,3 +220,13 @@ def test_only_plain_names_of_networks_are_taken(tmp_path, monkeypatch, name, tru
         load(folder)
     assert str(caught.value).isprintable()
     assert len(str(caught.value)) <= 1000
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the peak of a process's memory is read on Linux")
+@pytest.mark.parametrize("half", [False, True])
+def test_a_model_is_loaded_in_a_few_times_its_size(tmp_path, half):
+    memory = runpy.run_path(str(Path(__file__).parents[2] / "benchmarks" / "faults" / "memory.py"))
+    folder = memory["make_model"]("resnet18", tmp_path, half)
+    size = sum(file.stat().st_size for file in folder.iterdir()) / 2**20
+    assert size > 20
+    assert size / 2 < memory["growth"](folder) < 2.5 * size + 200
