@@ -26,10 +26,10 @@ class Allowance(TorchFunctionMode):
     A few letters can ask for a network of any size; nothing of it is made before this is known.
     """
 
-    def __init__(self, tensors: Iterable[Tensor], place: Path) -> None:
+    def __init__(self, tensors: Iterable[Tensor], place: Path, spare: int = SPARE) -> None:
         super().__init__()
         self.place = place
-        self.left = 2 * sum(tensor.numel() for tensor in tensors) + SPARE
+        self.left = 2 * sum(tensor.numel() for tensor in tensors) + spare
 
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import shutil
 from collections.abc import Mapping
@@ -25,7 +26,7 @@ from ..networks.neck import OnTrunk, build_on_trunk, open_trunk
 from ..plugin import home_of, is_spec, require_plugins, trusted
 from ..representation import Spectrum, layout_from_dict
 from ..representation.storage import action_tensors, list_actions, part_of, read_actions
-from .allowance import LARGEST_ON_TRUNK, LARGEST_SIDE, Allowance, check_numbers, check_size
+from .allowance import LARGEST_ON_TRUNK, LARGEST_SIDE, SPARE, Allowance, check_numbers, check_size
 from .card import model_card
 from .checkpoint import read_checkpoint, write_checkpoint
 from .confidence import Confidence
@@ -231,7 +232,9 @@ def _read_backbone(folder: Path, config: Mapping[str, Any], tensors: Mapping[str
         # The trunk is not in the file, and as large as it is wherever it came from.
         wanted = None if trunk is None else OnTrunk.from_dict(trunk)
         opened = None if wanted is None else open_trunk(wanted, **sized)
-        with Allowance(part_of(tensors, "backbone.").values(), folder):
+        # Two images go through a module of the user's own, to count its features.
+        probed = 2 * 4 * math.prod(size or (32, 32)) if is_spec(name) else 0
+        with Allowance(part_of(tensors, "backbone.").values(), folder, SPARE + probed):
             if wanted is not None:
                 return build_on_trunk(wanted, dim=recipe.get("dim"), trunk=opened)
             return build_backbone(**{**recipe, **sized})

@@ -195,6 +195,22 @@ def test_a_mask_of_infinities_is_no_weight(tmp_path):
     assert load(made.save(tmp_path), backbone=wrap(Hidden(), channels=1, width=64)).backbone.body.mask.isinf().all()
 
 
+def build_small(channels):
+    """A network of few weights for large images."""
+    return torch.nn.Sequential(torch.nn.AdaptiveAvgPool2d(4), torch.nn.Flatten(), torch.nn.Linear(16 * channels, 64))
+
+
+def test_a_small_network_of_the_users_own_may_look_at_large_images(tmp_path, monkeypatch):
+    from duet import plugin
+    from duet.model import Encoder
+    from duet.networks import build_backbone
+    from duet.representation import Flat
+
+    monkeypatch.setattr(plugin, "_TRUSTED", {__name__})
+    made = Encoder(build_backbone(f"{__name__}:build_small", channels=1), Flat(64), [], image_size=1600)
+    assert load(made.save(tmp_path)).image_size == (1600, 1600)
+
+
 class Fetched(Exception):
     """Something was asked for that no file may ask for."""
 
