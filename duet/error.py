@@ -3,12 +3,39 @@
 from __future__ import annotations
 
 import difflib
+import os
 import re
 from collections.abc import Iterable, Mapping
 
+LONGEST = 1_000
+"""Characters of a message: what a stranger's file says is never told whole."""
+
 
 class DuetError(ValueError):
-    """A mistake of the user's; the message is one line that says what to do. The command exits with 2."""
+    """A mistake of the user's; the message is one line that says what to do. The command exits with 2.
+
+    Whatever was put into it, it is short, on one line and safe to print.
+    """
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(shorten(printable(message)))
+
+
+def printable(text: str | os.PathLike[str]) -> str:
+    """A text or a file's name, safe to print and to store in one line: what is not printable is written as an escape.
+
+    That is control characters, newlines, marks that turn the direction of reading, and bytes that are no UTF-8.
+    """
+    plain = os.fspath(text)
+    return plain if plain.isprintable() else "".join(c if c.isprintable() else _escape(c) for c in plain)
+
+
+def shorten(text: str, longest: int = LONGEST) -> str:
+    """The beginning and the end of a text that is too long."""
+    if len(text) <= longest:
+        return text
+    end = longest // 3
+    return f"{text[: longest - end - 3]}...{text[len(text) - end :]}"
 
 
 def nearest(word: str, known: Iterable[str] | Mapping[str, str], most: int = 1) -> list[str]:
@@ -35,6 +62,12 @@ def first_line(error: BaseException | str, longest: int = 200) -> str:
     """What an error says first; its kind where it says nothing."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return (lines[0] if lines else type(error).__name__)[:longest]
+
+
+def _escape(character: str) -> str:
+    # How Python holds a byte of a file's name that is no UTF-8.
+    byte = ord(character) - 0xDC00
+    return f"\\x{byte:02x}" if 0x80 <= byte <= 0xFF else character.encode("unicode_escape").decode()
 
 
 def _words(text: str) -> set[str]:

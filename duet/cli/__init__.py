@@ -6,7 +6,7 @@ import logging
 import sys
 
 from ..allocator import keep_freed_memory
-from ..error import DuetError, did_you_mean
+from ..error import DuetError, did_you_mean, printable
 from .align import Align
 from .command import Command, Parser
 from .demo import Demo
@@ -53,7 +53,9 @@ def _run(arguments: list[str]) -> int:
     parser.add_argument("--version", action="version", version=f"duet {__version__}")
     args = parser.parse_strictly(arguments)
     keep_freed_memory()
-    logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_OneLine("%(message)s"))
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
     for chatty in CHATTY:
         logging.getLogger(chatty).setLevel(logging.WARNING)
     try:
@@ -62,11 +64,18 @@ def _run(arguments: list[str]) -> int:
     except (DuetError, OSError) as error:
         if args.traceback:
             raise
-        print(f"duet: {' '.join(str(error).split())}", file=sys.stderr)
+        print(f"duet: {printable(' '.join(str(error).split()))}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("duet: stopped", file=sys.stderr)
         return 130
+
+
+class _OneLine(logging.Formatter):
+    """What is logged may name files of strangers."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        return printable(super().formatMessage(record))
 
 
 def _prepare(args: object) -> None:
