@@ -3,12 +3,34 @@
 from __future__ import annotations
 
 import difflib
+import os
 import re
+import reprlib
 from collections.abc import Iterable, Mapping
+
+LONGEST = 1_000
+"""Characters of a message: what a stranger's file says is never told whole."""
 
 
 class DuetError(ValueError):
     """A mistake of the user's; the message is one line that says what to do. The command exits with 2."""
+
+
+def printable(text: str | os.PathLike[str]) -> str:
+    """A text or a file's name, safe to print and to store in one line: what is not printable is written as an escape.
+
+    That is control characters, newlines, marks that turn the direction of reading, and bytes that are no UTF-8.
+    """
+    plain = os.fspath(text)
+    return plain if plain.isprintable() else "".join(c if c.isprintable() else _escape(c) for c in plain)
+
+
+def shorten(text: str, longest: int = LONGEST) -> str:
+    """The beginning and the end of a text that is too long."""
+    if len(text) <= longest:
+        return text
+    end = longest // 3
+    return f"{text[: longest - end - 3]}...{text[len(text) - end :]}"
 
 
 def nearest(word: str, known: Iterable[str] | Mapping[str, str], most: int = 1) -> list[str]:
@@ -16,7 +38,9 @@ def nearest(word: str, known: Iterable[str] | Mapping[str, str], most: int = 1) 
 
     A word that a description holds comes before one that is only spelt alike: "rotation" is rot360, not saturation.
     """
-    described = known if isinstance(known, Mapping) else dict.fromkeys(known, "")
+    # A mapping to anything else than texts is its words.
+    texts = known if isinstance(known, Mapping) else {}
+    described = {name: text if isinstance(text := texts.get(name), str) else "" for name in known}
     asked = _words(word)
     # Of several that are described so, the shorter description says little else.
     told = [name for name, text in described.items() if asked and asked <= _words(f"{name} {text}")]
@@ -35,6 +59,24 @@ def first_line(error: BaseException | str, longest: int = 200) -> str:
     """What an error says first; its kind where it says nothing."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return (lines[0] if lines else type(error).__name__)[:longest]
+
+
+def shown(value: object) -> str:
+    """A value as a message shows it: as Python writes it, and of a long one only a part."""
+    try:
+        return _SHORT.repr(value)
+    except ValueError:  # Python writes no number of thousands of digits
+        return "a huge number"
+
+
+_SHORT = reprlib.Repr()
+_SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 80
+
+
+def _escape(character: str) -> str:
+    # How Python holds a byte of a file's name that is no UTF-8.
+    byte = ord(character) - 0xDC00
+    return f"\\x{byte:02x}" if 0x80 <= byte <= 0xFF else character.encode("unicode_escape").decode()
 
 
 def _words(text: str) -> set[str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..error import DuetError
-from .command import Command, key_values
+from .command import Command, key_values, whole
 
 if TYPE_CHECKING:
     from ..training.experiment import Experiment
@@ -71,7 +71,10 @@ take module:Name, a thing of your own, and so does --contrast. `duet list` says 
         )
         parser.add_argument("--track", choices=("tensorboard", "wandb"), help="also log there (extra `track`)")
         parser.add_argument(
-            "--checkpoint-every", type=int, metavar="STEPS", help="default: after an epoch, at most every ten seconds"
+            "--checkpoint-every",
+            type=whole(10**12),
+            metavar="STEPS",
+            help="default: after an epoch, at most every ten seconds",
         )
         if chosen:
             _add_fields(parser)

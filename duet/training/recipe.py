@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 
 from ..error import DuetError, did_you_mean, first_line
+from .plain_yaml import parse_yaml
 
 _METHODS_OWN = ("weight", "options")
 """Keys that belong to the method that a file names: another method has its own."""
@@ -20,7 +21,7 @@ _BY_GROUP = ("weight", "turns")
 def read_yaml(path: Path) -> dict[str, Any]:
     """The plain values of a YAML file."""
     try:
-        values = yaml.safe_load(path.read_text())
+        values = parse_yaml(path.read_text())
     except yaml.MarkedYAMLError as error:
         line = "" if error.problem_mark is None else f" in line {error.problem_mark.line + 1}"
         raise DuetError(f"cannot read the configuration {path}: {error.problem or 'not YAML'}{line}") from None

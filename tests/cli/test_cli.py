@@ -407,3 +407,25 @@ def test_a_trunk_brings_its_recipe_unless_another_is_named(capsys, tmp_path):
     assert printed(capsys, "--config", config, "--trunk", "lite0").sigma == 0.2
     own = printed(capsys, "--trunk", "tests.small_trunk:build", "--trunk-layers", "2", "5", "--unfreeze", "5")
     assert (own.trunk_layers, own.unfreeze, own.plugins) == (("2", "5"), ("5",), ("tests.small_trunk",))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["train", "--preset", "demo", "--dim", "10000000000"], "dim can be at most"),
+        (["train", "--preset", "demo", "--projector", "10000000000"], "projector can be at most"),
+        (["evaluate", "digits-rot360", "--seed", str(2**64)], "--seed: takes numbers from 0 to 2147483647"),
+        (["score", "digits-rot360", "--group", "rot4", "--seed", "-1"], "--seed: takes numbers from 0"),
+        (["embed", "x", "-o", "o.npz", "--batch-size", "9" * 30], "--batch-size: takes numbers"),
+        (["study", "run", "a.yaml", "--jobs", "many"], "--jobs: takes a whole number, not 'many'"),
+        (["report", "a\0b"], "no file's name can have"),
+        (["train", "--\nx\x1b[31m"], "unknown option"),
+    ],
+)
+def test_a_word_that_asks_for_too_much_is_one_line(capsys, tmp_path, monkeypatch, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    code, _, err = run(capsys, *arguments)
+    assert code == 2
+    assert message in err
+    assert len(err.splitlines()) == 1
+    assert err.strip().isprintable()
