@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import hashlib
 import os
 import random
@@ -13,6 +15,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
+_started: list[subprocess.Popen[str]] = []
 
 
 def start(words: list[str]) -> subprocess.Popen[str]:
@@ -20,7 +23,25 @@ def start(words: list[str]) -> subprocess.Popen[str]:
     line = [sys.executable, "-m", "duet.cli", *words]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
     pipes = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
-    return subprocess.Popen(line, env=environment, text=True, start_new_session=True, **pipes)
+    _started.append(subprocess.Popen(line, env=environment, text=True, start_new_session=True, **pipes))
+    return _started[-1]
+
+
+def kill(process: subprocess.Popen[str]) -> None:
+    """SIGKILL it and all that it started."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+
+
+@atexit.register
+def _leave_nobody() -> None:
+    for process in _started:
+        if process.poll() is None:
+            kill(process)
+
+
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
 
 
 def run(words: list[str]) -> float:
@@ -45,8 +66,7 @@ def run_killed(words: Callable[[], list[str]], kills: int, seconds: float, drawn
             process.communicate(timeout=drawn.uniform(0, seconds))
             return done
         except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.communicate()
+            kill(process)
             done += 1
     run(words())
     return done

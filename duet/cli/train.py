@@ -93,6 +93,9 @@ take module:Name, a thing of your own, and so does --contrast. `duet list` says 
         if args.resume is not None:
             if set(given) - {"epochs"} or args.preset or args.config or args.out:
                 raise DuetError("--resume takes the run's own configuration; give no other option with it but --epochs")
+            if args.print_config:
+                print(Experiment.from_yaml(args.resume / "config.yaml").to_yaml(), end="")
+                return 0
             return _resume(args.resume, given.get("epochs"), options)
         typed = adopt({**given, **({"plugins": args.plugin} if args.plugin else {})})
         filed = read_yaml(args.config) if args.config else {}

@@ -131,6 +131,12 @@ def test_print_config_is_a_config(capsys, tmp_path):
     assert run(capsys, "train", "--config", path, "--print-config")[1] == out
 
 
+def test_print_config_of_a_run_shows_it_and_goes_on_with_nothing(capsys, tmp_path):
+    text = Experiment.preset("demo", seed=5).to_yaml(tmp_path / "run" / "config.yaml")
+    assert run(capsys, "train", "--resume", tmp_path / "run", "--print-config")[:2] == (0, text)
+    assert os.listdir(tmp_path / "run") == ["config.yaml"]
+
+
 def test_flags_beat_the_file_and_the_file_beats_the_preset(capsys, tmp_path):
     path = tmp_path / "c.yaml"
     path.write_text("lr: 0.25\nbins: 4\n")
