@@ -6,6 +6,8 @@ READY := $(VENV)/.ready
 READY_DEV := $(VENV)/.ready-dev
 TORCH := torch==2.13.0
 LOCKING := .lock-venv
+LOWEST := .lowest-venv
+AUDIT := .audit-venv
 # Tests run in so many processes, each with one thread.
 JOBS ?= 2
 
@@ -19,7 +21,7 @@ freeze = { echo "\# Exact versions $(2): renew with make lock."; \
   $(1)/bin/python -m pip freeze --all --exclude pip --exclude-editable | sed -E 's/^(torch==[0-9.]+)\+.*/\1/'; }
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint bench docs lock clean
+.PHONY: help setup demo test fuzz lint bench docs lock lowest audit licences clean
 
 help:  ## show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 14
@@ -45,6 +47,10 @@ demo: $(READY)  ## train DUET and SimCLR on digits, measure both, draw what was 
 
 test: $(READY_DEV)  ## run the tests
 	@OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist loadfile
+
+fuzz: $(READY_DEV)  ## the fuzz tests, fifty times the usual, from a seed of the day
+	@OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 $(BIN)/python -m pytest tests/fuzz -n $(JOBS) --timeout 0 \
+	  --fuzz-times 50 --fuzz-seed $$(date +%Y%m%d)
 
 lint: $(READY_DEV)  ## ruff and mypy
 	@$(BIN)/ruff check .
@@ -72,5 +78,17 @@ lock:  ## renew both locks from pyproject.toml
 	@mv $(LOCKING)/requirements-dev.lock $(LOCKING)/requirements.lock .
 	@rm -rf $(LOCKING)
 
+lowest: $(READY_DEV)  ## run the tests with the lowest versions that pyproject.toml allows
+	@$(BIN)/python .ci/lowest.py --venv $(LOWEST)
+
+audit:  ## known vulnerabilities of the locked versions; asks pypi.org, so it needs the network
+	@test -x $(AUDIT)/bin/pip-audit || $(PYTHON) -m venv $(AUDIT)
+	@$(call install,$(AUDIT),pip-audit)
+	@$(AUDIT)/bin/pip-audit --disable-pip --no-deps --requirement requirements.lock
+	@$(AUDIT)/bin/pip-audit --disable-pip --no-deps --requirement requirements-dev.lock
+
+licences: $(READY_DEV)  ## renew docs/licences.md from what is installed
+	@$(BIN)/python .ci/licences.py
+
 clean:  ## remove the environment and caches
-	rm -rf $(VENV) $(LOCKING) .pytest_cache .mypy_cache .ruff_cache .hypothesis build *.egg-info
+	rm -rf $(VENV) $(LOCKING) $(LOWEST) $(AUDIT) .pytest_cache .mypy_cache .ruff_cache .hypothesis build *.egg-info

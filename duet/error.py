@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import os
 import re
+import reprlib
 from collections.abc import Iterable, Mapping
 
 LONGEST = 1_000
@@ -43,7 +44,9 @@ def nearest(word: str, known: Iterable[str] | Mapping[str, str], most: int = 1) 
 
     A word that a description holds comes before one that is only spelt alike: "rotation" is rot360, not saturation.
     """
-    described = known if isinstance(known, Mapping) else dict.fromkeys(known, "")
+    # A mapping to anything else than texts is its words.
+    texts = known if isinstance(known, Mapping) else {}
+    described = {name: text if isinstance(text := texts.get(name), str) else "" for name in known}
     asked = _words(word)
     # Of several that are described so, the shorter description says little else.
     told = [name for name, text in described.items() if asked and asked <= _words(f"{name} {text}")]
@@ -62,6 +65,18 @@ def first_line(error: BaseException | str, longest: int = 200) -> str:
     """What an error says first; its kind where it says nothing."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return (lines[0] if lines else type(error).__name__)[:longest]
+
+
+def shown(value: object) -> str:
+    """A value as a message shows it: as Python writes it, and of a long one only a part."""
+    try:
+        return _SHORT.repr(value)
+    except ValueError:  # Python writes no number of thousands of digits
+        return "a huge number"
+
+
+_SHORT = reprlib.Repr()
+_SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 80
 
 
 def _escape(character: str) -> str:

@@ -1,5 +1,7 @@
 """Models that need no training: random weights, and a compass that truly tells the angle."""
 
+from typing import NamedTuple
+
 import pytest
 import torch
 
@@ -11,6 +13,24 @@ from duet.networks import wrap
 from duet.representation import Axis, FittedAction, Table, VonMises
 from duet.training.experiment import build_method
 from duet.training.provenance import provenance_of
+
+
+class Fuzz(NamedTuple):
+    """How much the fuzz tests try: so many times the usual, with this seed."""
+
+    times: int
+    seed: int
+
+
+def pytest_addoption(parser):
+    parser.addoption("--fuzz-times", type=int, default=1, help="tests/fuzz: so many times the usual number of trials")
+    parser.addoption("--fuzz-seed", type=int, default=0, help="tests/fuzz: the seed of what is tried")
+
+
+@pytest.fixture
+def fuzz(request):
+    """How much is tried, and from which seed."""
+    return Fuzz(request.config.getoption("--fuzz-times"), request.config.getoption("--fuzz-seed"))
 
 
 def random_encoder(size=28, seed=0, **changes):

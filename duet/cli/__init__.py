@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import argparse
 import logging
+import os
 import sys
 
 from ..allocator import keep_freed_memory
-from ..error import DuetError, did_you_mean, printable
+from ..error import DuetError, did_you_mean, printable, shorten
 from .align import Align
 from .command import Command, Parser
 from .demo import Demo
@@ -39,19 +41,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _run(arguments: list[str]) -> int:
-    parser = Parser(prog="duet", description="Image features that keep a transformation's parameter in view.")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=Parser)
-    word = next((argument for argument in arguments if not argument.startswith("-")), "")
-    for command in COMMANDS:
-        # The options of some commands are read from the library's own types: only the chosen one waits for that.
-        command.add_to(commands, chosen=command.name == word)
-    names = {command.name: command.summary for command in COMMANDS}
-    if word and arguments[0] == word and word not in names:
-        parser.exit(2, f"duet: no command {word!r}{did_you_mean(word, names)}; there are {', '.join(names)}\n")
-    from .. import __version__
-
-    parser.add_argument("--version", action="version", version=f"duet {__version__}")
-    args = parser.parse_strictly(arguments)
+    args = parse(arguments)
     keep_freed_memory()
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_OneLine("%(message)s"))
@@ -64,11 +54,38 @@ def _run(arguments: list[str]) -> int:
     except (DuetError, OSError) as error:
         if args.traceback:
             raise
-        print(f"duet: {printable(' '.join(str(error).split()))}", file=sys.stderr)
+        print(f"duet: {shorten(printable(' '.join(str(error).split())))}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("duet: stopped", file=sys.stderr)
         return 130
+
+
+def parse(arguments: list[str]) -> argparse.Namespace:
+    """What the words ask for; nothing is done yet. A mistake is one line on standard error and SystemExit(2)."""
+    parser = Parser(prog="duet", description="Image features that keep a transformation's parameter in view.")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=Parser)
+    word = next((argument for argument in arguments if not argument.startswith("-")), "")
+    for command in COMMANDS:
+        # The options of some commands are read from the library's own types: only the chosen one waits for that.
+        command.add_to(commands, chosen=command.name == word)
+    if odd := next((argument for argument in arguments if not _can_be_named(argument)), None):
+        parser.exit(2, f"duet: {odd!r} holds characters that no file's name can have\n")
+    names = {command.name: command.summary for command in COMMANDS}
+    if word and arguments[0] == word and word not in names:
+        parser.exit(2, f"duet: no command {word!r}{did_you_mean(word, names)}; there are {', '.join(names)}\n")
+    from .. import __version__
+
+    parser.add_argument("--version", action="version", version=f"duet {__version__}")
+    return parser.parse_strictly(arguments)
+
+
+def _can_be_named(word: str) -> bool:
+    """Whether a file could have this name: a command's words may all come to be asked for as one."""
+    try:
+        return b"\0" not in os.fsencode(word)
+    except UnicodeEncodeError:
+        return False
 
 
 class _OneLine(logging.Formatter):

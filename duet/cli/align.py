@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from .command import Command, add_images, add_turned_copies, open_model
+from .command import TURNED, Command, add_images, add_turned_copies, open_model
 
 TURNS = 4
 
@@ -40,7 +40,11 @@ stay."""
             "--group", metavar="rot360|rot4", help="any angle, or quarter turns only [the model's own, else rot360]"
         )
         parser.add_argument(
-            "--turns", type=int, default=TURNS, metavar="N", help="turned copies of each image to look at [%(default)s]"
+            "--turns",
+            type=TURNED,
+            default=TURNS,
+            metavar="N",
+            help="turned copies of each image to look at [%(default)s]",
         )
 
     def run(self, args: argparse.Namespace) -> int:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from .. import __version__
-from ..error import DuetError, nearest
+from ..error import DuetError, nearest, printable, shorten, shown
 
 if TYPE_CHECKING:
     from ..model import Encoder
@@ -24,6 +24,10 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Print the line and leave."""
         self.exit(2, f"{self.prog}: {message}; see {self.prog} --help\n")
+
+    def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
+        """Leave; why is one line, whatever was typed."""
+        super().exit(status, f"{shorten(printable(' '.join(message.split())))}\n" if message and status else message)
 
     def parse_strictly(self, arguments: list[str]) -> argparse.Namespace:
         """Parse; an unknown option is answered with the nearest known one, by its name or by what it is for."""
@@ -88,6 +92,31 @@ class Command(ABC):
         common.add_argument("--traceback", action="store_true", help="show where an error comes from")
 
 
+def whole(most: int, least: int | None = None) -> Callable[[str], int]:
+    """The type of an option that takes a whole number, no larger than makes sense.
+
+    Where it starts is said by what takes the number, unless that is given too.
+    """
+
+    def read(text: str) -> int:
+        try:
+            number = int(text)
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"takes a whole number, not {shown(text)}") from None
+        lowest = -most if least is None else least
+        if not lowest <= number <= most:
+            raise argparse.ArgumentTypeError(f"takes numbers from {lowest} to {most}, not {shown(text)}")
+        return number
+
+    return read
+
+
+SEED = whole(2**31 - 1, least=0)
+SIDE = whole(2**14)
+TURNED = whole(2**12)
+JOBS = whole(2**10)
+
+
 def add_images(parser: argparse.ArgumentParser, otherwise: str = "required") -> None:
     """What the commands on images have in common; `otherwise` says what happens where no model is named.
 
@@ -99,13 +128,15 @@ def add_images(parser: argparse.ArgumentParser, otherwise: str = "required") -> 
         metavar="NAME|RUN",
         help=f"a model for such images: a run, a folder, a Hub id, a shipped one; {otherwise}",
     )
-    parser.add_argument("--batch-size", type=int, default=256, metavar="N", help="images at a time [%(default)s]")
+    parser.add_argument(
+        "--batch-size", type=whole(2**24), default=256, metavar="N", help="images at a time [%(default)s]"
+    )
 
 
 def add_turns(parser: argparse.ArgumentParser) -> None:
     """How many turned copies of an image the model looks at."""
     parser.add_argument(
-        "--turns", type=int, metavar="N", help="turned copies of an image to look at; 1 is fastest [the model's own]"
+        "--turns", type=TURNED, metavar="N", help="turned copies of an image to look at; 1 is fastest [the model's own]"
     )
 
 

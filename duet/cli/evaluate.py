@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ..error import DuetError
-from .command import Command, add_turns
+from .command import SEED, SIDE, Command, add_turns
 
 
 class Evaluate(Command):
@@ -39,14 +39,14 @@ their name in RUN/results.
         parser.add_argument(
             "--no-rivals", dest="rivals", action="store_false", help="leave out the pixels and the untrained network"
         )
-        parser.add_argument("--seed", type=int, default=0, help="of what is drawn [%(default)s]")
+        parser.add_argument("--seed", type=SEED, default=0, help="of what is drawn [%(default)s]")
         parser.add_argument("--data", help="other images than the run's own")
         parser.add_argument("--group", help="another group than the run's first; with --encoder the group")
         add_turns(parser)
         parser.add_argument(
             "--encoder", metavar="MODULE:FUNCTION", help="an encoder of your own: a function that builds it"
         )
-        parser.add_argument("--image-size", type=int, help="with --encoder: side of the images")
+        parser.add_argument("--image-size", type=SIDE, help="with --encoder: side of the images")
         parser.add_argument("--channels", type=int, default=3, choices=(1, 3), help="with --encoder [%(default)s]")
         parser.add_argument("--transfer", nargs="+", metavar="DATA", help="logistic regression on these sets too")
         parser.add_argument("--out", type=Path, metavar="DIR", help="where the results go (default: RUN/results)")

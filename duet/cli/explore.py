@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from .command import Command, add_turns
+from .command import Command, add_turns, whole
 
 
 class Explore(Command):
@@ -16,7 +16,7 @@ class Explore(Command):
     def add_arguments(self, parser: argparse.ArgumentParser, chosen: bool) -> None:
         """The model and how it is served."""
         parser.add_argument("model", metavar="RUN", help="a run's folder, or a model's name")
-        parser.add_argument("--port", type=int, help="default: the first free one from 7860")
+        parser.add_argument("--port", type=whole(65535, least=1), help="default: the first free one from 7860")
         add_turns(parser)
         parser.add_argument("--no-browser", action="store_true", help="only serve the page")
 

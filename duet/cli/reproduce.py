@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from .command import Command
+from .command import JOBS, Command, whole
 from .listing import List
 
 
@@ -28,14 +28,16 @@ What is finished is kept: stop it at any time and give the same command again.""
         """Which result, and how large."""
         parser.add_argument("what", nargs="?", metavar="NAME", help="duet list reproductions")
         parser.add_argument("--scale", default="cpu", metavar="cpu|paper", help="how large [%(default)s]")
-        parser.add_argument("--seeds", type=int, metavar="N", help="runs of every cell [3 of tables, 1 of figures]")
+        parser.add_argument(
+            "--seeds", type=whole(10**4), metavar="N", help="runs of every cell [3 of tables, 1 of figures]"
+        )
         parser.add_argument(
             "--only", nargs="+", default=[], metavar="WORDS", help="runs with these words in their names"
         )
         parser.add_argument(
             "--out", type=Path, metavar="DIR", help="folder [runs/reproduce/SCALE, shared by all that have one]"
         )
-        parser.add_argument("--jobs", type=int, default=1, metavar="N", help="runs at a time [%(default)s]")
+        parser.add_argument("--jobs", type=JOBS, default=1, metavar="N", help="runs at a time [%(default)s]")
         parser.add_argument("--draw", action="store_true", help="draw from what is finished, and compute nothing")
         parser.add_argument("--dry-run", action="store_true", help="list the runs and what they cost, and leave")
 

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from ..error import DuetError
-from .command import Command, add_turns
+from .command import SEED, SIDE, Command, add_turns
 
 
 class Score(Command):
@@ -39,9 +39,9 @@ each network untrained. An ENCODER is one of
         parser.add_argument(
             "--sizes", default="demo", metavar="quick|demo|paper", help="how much is measured [%(default)s]"
         )
-        parser.add_argument("--seed", type=int, default=0, help="of what is drawn [%(default)s]")
+        parser.add_argument("--seed", type=SEED, default=0, help="of what is drawn [%(default)s]")
         parser.add_argument(
-            "--image-size", type=int, help="side of the images (default: the largest that an encoder was made for)"
+            "--image-size", type=SIDE, help="side of the images (default: the largest that an encoder was made for)"
         )
         parser.add_argument(
             "--corners",

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..error import DuetError, printable
-from .command import Command, key_values
+from .command import JOBS, Command, key_values
 
 FORMATS = ("markdown", "csv", "latex", "png")
 
@@ -43,7 +43,7 @@ my.yaml:
         runs.add_argument("--only", nargs="+", default=[], metavar="WORDS", help="runs with these words in their names")
         runs.add_argument("--dry-run", action="store_true", help="list the runs and what they cost, and leave")
         runs.add_argument(
-            "--jobs", type=int, default=1, metavar="N", help="runs at a time, the threads shared out [%(default)s]"
+            "--jobs", type=JOBS, default=1, metavar="N", help="runs at a time, the threads shared out [%(default)s]"
         )
         runs.add_argument("--engine", default="local", metavar="local|ray", help="who computes [%(default)s]")
         runs.add_argument(

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..error import DuetError
-from .command import Command, key_values
+from .command import Command, key_values, whole
 
 if TYPE_CHECKING:
     from ..training.experiment import Experiment
@@ -71,7 +71,10 @@ take module:Name, a thing of your own, and so does --contrast. `duet list` says 
         )
         parser.add_argument("--track", choices=("tensorboard", "wandb"), help="also log there (extra `track`)")
         parser.add_argument(
-            "--checkpoint-every", type=int, metavar="STEPS", help="default: after an epoch, at most every ten seconds"
+            "--checkpoint-every",
+            type=whole(10**12),
+            metavar="STEPS",
+            help="default: after an epoch, at most every ten seconds",
         )
         if chosen:
             _add_fields(parser)
@@ -90,6 +93,9 @@ take module:Name, a thing of your own, and so does --contrast. `duet list` says 
         if args.resume is not None:
             if set(given) - {"epochs"} or args.preset or args.config or args.out:
                 raise DuetError("--resume takes the run's own configuration; give no other option with it but --epochs")
+            if args.print_config:
+                print(Experiment.from_yaml(args.resume / "config.yaml").to_yaml(), end="")
+                return 0
             return _resume(args.resume, given.get("epochs"), options)
         typed = adopt({**given, **({"plugins": args.plugin} if args.plugin else {})})
         filed = read_yaml(args.config) if args.config else {}

@@ -13,7 +13,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from ..error import DuetError, did_you_mean
+from ..error import DuetError, did_you_mean, shown
 from ..evaluation.suite import find_evaluations, find_sizes
 from ..training.experiment import Experiment, check_file, from_dict
 from ..training.recipe import merge, preset, read_yaml
@@ -97,7 +97,7 @@ def expand(values: Mapping[str, Any], name: str = "study", source: str = "the st
     """The study of plain values: base, vary, change, skip, evaluate, sizes, transfer, rivals."""
     for key in values:
         if key not in KEYS:
-            raise DuetError(f"{source} has an unknown key {key!r}{did_you_mean(str(key), KEYS)}")
+            raise DuetError(f"{source} has an unknown key {shown(key)}{did_you_mean(str(key), KEYS)}")
     base = _mapping(values, "base", source)
     shared = {key: value for key, value in base.items() if key != "preset"}
     recipe = preset(str(base["preset"])) if "preset" in base else {}
@@ -151,17 +151,21 @@ def _combinations(
 def _choices(key: str, items: Any, source: str) -> Choices:
     """The values of one list: name -> what it changes."""
     if not isinstance(items, list) or not items:
-        raise DuetError(f"{source}: vary takes lists; {key} is {items!r}")
+        raise DuetError(f"{source}: vary takes lists; {shown(key)} is {shown(items)}")
     known = {entry.name: str(entry.metadata["help"]) for entry in fields(Experiment)}
     choices: Choices = {}
     for item in items:
         if isinstance(item, Mapping):
             if "name" not in item:
-                raise DuetError(f"{source}: a value of {key} that changes several keys needs a name: {dict(item)!r}")
+                raise DuetError(
+                    f"{source}: a value of {key} that changes several keys needs a name: {shown(dict(item))}"
+                )
             label, changes = str(item["name"]), {str(k): value for k, value in item.items() if k != "name"}
         elif key not in known:
             hint = did_you_mean(key, known)
-            raise DuetError(f"{source}: vary has an unknown key {key!r}{hint}; values of your own have a name and keys")
+            raise DuetError(
+                f"{source}: vary has an unknown key {shown(key)}{hint}; values of your own have a name and keys"
+            )
         else:
             label = " ".join(map(str, item)) if isinstance(item, list) else str(item)
             changes = {key: item}
@@ -173,18 +177,20 @@ def _choices(key: str, items: Any, source: str) -> Choices:
 
 def _rule(rule: Any, vary: Mapping[str, Any], source: str) -> tuple[dict[str, list[str]], dict[str, Any]]:
     if not isinstance(rule, Mapping) or set(rule) != {"when", "set"} or not isinstance(rule["set"], Mapping):
-        raise DuetError(f"{source}: a change is `when: {{...}}` and `set: {{...}}`, not {rule!r}")
+        raise DuetError(f"{source}: a change is `when: {{...}}` and `set: {{...}}`, not {shown(rule)}")
     return _condition(rule["when"], vary, "change", source), {str(key): value for key, value in rule["set"].items()}
 
 
 def _condition(when: Any, vary: Mapping[str, Any], what: str, source: str) -> dict[str, list[str]]:
     """The names that a combination must have, by key: one, or one of several."""
     if not isinstance(when, Mapping) or not when:
-        raise DuetError(f"{source}: {what} needs conditions such as {{method: duet, group: rot4}}, not {when!r}")
+        raise DuetError(f"{source}: {what} needs conditions such as {{method: duet, group: rot4}}, not {shown(when)}")
     conditions = {}
     for key, names in when.items():
         if key not in vary:
-            raise DuetError(f"{source}: {what} asks for {key!r}, which does not vary{did_you_mean(str(key), vary)}")
+            raise DuetError(
+                f"{source}: {what} asks for {shown(key)}, which does not vary{did_you_mean(str(key), vary)}"
+            )
         conditions[str(key)] = [str(name) for name in _listed(names)]
         for name in conditions[str(key)]:
             if name not in vary[key]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import re
 from collections.abc import Mapping
@@ -14,7 +13,7 @@ import torch
 import yaml
 
 from ..data import Images, open_images
-from ..error import DuetError, did_you_mean, first_line
+from ..error import DuetError, did_you_mean, first_line, shown
 from ..file import write_text
 from ..groups import Group, Stack, find_group
 from ..methods import Method, Parts, find_method
@@ -24,6 +23,7 @@ from ..objectives import OBJECTIVES, find_objective
 from ..plugin import home_of, is_spec, require_plugins, trusted
 from ..representation import Axis, Concatenated, Flat, Gaussian, Joint, Layout, Table, Target, VonMises
 from .adoption import adopt
+from .limit import check_limits
 from .network import build_network, check_trunk
 from .recipe import merge, preset, read_yaml
 from .typed import choices, typed
@@ -119,17 +119,16 @@ class Experiment:
         for name in _POSITIVE:
             value = getattr(self, name)
             if value is not None and not value > 0:
-                raise DuetError(f"{name} must be above 0; it is {value}")
+                raise DuetError(f"{name} must be above 0; it is {shown(value)}")
         for name in ("weight", "weight_decay", "warmup_epochs", "action_pairs"):
             value = getattr(self, name)
             if value is not None and not value >= 0:
-                raise DuetError(f"{name} cannot be negative; it is {value}")
-        if not all(math.isfinite(v) for v in (self.lr, self.sigma, self.temperature, self.weight or 0.0)):
-            raise DuetError("lr, sigma, temperature and weight must be finite numbers")
+                raise DuetError(f"{name} cannot be negative; it is {shown(value)}")
+        check_limits(self)
         if not all(0 <= beta < 1 for beta in self.betas):
             raise DuetError(f"betas must lie in [0, 1); they are {self.betas[0]:g} and {self.betas[1]:g}")
         if not 0 <= self.seed < 2**63:
-            raise DuetError(f"seed must lie from 0 to 2^63 - 1; it is {str(self.seed)[:40]}")
+            raise DuetError(f"seed must lie from 0 to 2^63 - 1; it is {shown(self.seed)}")
         if not self.group or len(set(self.group)) < len(self.group):
             raise DuetError(f"group needs one or more names, each once; it is {' '.join(self.group) or 'empty'}")
         if len(self.projector) < 1 or min(self.projector) < 1:
@@ -220,9 +219,9 @@ class Experiment:
 
     def to_yaml(self, path: str | os.PathLike[str] | None = None) -> str:
         """The experiment as YAML, each key with its meaning; also written to a file, if one is named."""
-        lines = []
+        lines, values = [], self.to_dict()
         for entry in fields(self):
-            value = self.to_dict()[entry.name]
+            value = values[entry.name]
             text = yaml.safe_dump([value], default_flow_style=True, allow_unicode=True, width=10_000).strip()[1:-1]
             lines.append(f"{entry.name}: {text}  # {entry.metadata['help']}")
         text = "\n".join(lines) + "\n"
@@ -250,7 +249,7 @@ def from_dict(values: Mapping[str, Any], source: str = "the configuration") -> E
     known = {entry.name: entry.metadata["help"] for entry in fields(Experiment)}
     for key in values:
         if key not in known:
-            raise DuetError(f"{source} has an unknown key {key!r}{did_you_mean(str(key), known)}")
+            raise DuetError(f"{source} has an unknown key {shown(key)}{did_you_mean(str(key), known)}")
     try:
         return Experiment(**typed(Experiment, values))
     except DuetError as error:
@@ -395,4 +394,6 @@ def _subset(experiment: Experiment, split: str) -> int | None:
 def _one_of(name: str, value: Any, allowed: tuple[Any, ...]) -> None:
     if value not in allowed:
         known = [str(a) for a in allowed if a is not None]
-        raise DuetError(f"{name} cannot be {value!r}{did_you_mean(str(value), known)}; it is one of {', '.join(known)}")
+        raise DuetError(
+            f"{name} cannot be {shown(value)}{did_you_mean(str(value), known)}; it is one of {', '.join(known)}"
+        )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from ..error import DuetError
+from ..error import DuetError, shown
 
 _NAMES = {int: "a whole number", float: "a number", bool: "true or false", str: "a text", dict: "`key: value` pairs"}
 
@@ -41,7 +41,7 @@ def _typed(key: str, value: Any, hint: Any) -> Any:
         inner = get_args(kind)
         values = list(value) if isinstance(value, list | tuple) else [value]
         if inner[-1] is not Ellipsis and len(values) != len(inner):
-            raise DuetError(f"{key} takes {len(inner)} values; it is {value!r}")
+            raise DuetError(f"{key} takes {len(inner)} values; it is {shown(value)}")
         return tuple(_typed(key, v, inner[0]) for v in values)
     kind = get_origin(kind) or kind
     if isinstance(value, kind) and not (isinstance(value, bool) and kind is not bool):
@@ -55,4 +55,4 @@ def _typed(key: str, value: Any, hint: Any) -> Any:
             return str(value).lower() in ("true", "yes")
     except (TypeError, ValueError, OverflowError):  # the last of int(inf)
         pass
-    raise DuetError(f"{key} must be {_NAMES.get(kind, kind.__name__)}; it is {value!r}")
+    raise DuetError(f"{key} must be {_NAMES.get(kind, kind.__name__)}; it is {shown(value)}")

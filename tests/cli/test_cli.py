@@ -131,6 +131,12 @@ def test_print_config_is_a_config(capsys, tmp_path):
     assert run(capsys, "train", "--config", path, "--print-config")[1] == out
 
 
+def test_print_config_of_a_run_shows_it_and_goes_on_with_nothing(capsys, tmp_path):
+    text = Experiment.preset("demo", seed=5).to_yaml(tmp_path / "run" / "config.yaml")
+    assert run(capsys, "train", "--resume", tmp_path / "run", "--print-config")[:2] == (0, text)
+    assert os.listdir(tmp_path / "run") == ["config.yaml"]
+
+
 def test_flags_beat_the_file_and_the_file_beats_the_preset(capsys, tmp_path):
     path = tmp_path / "c.yaml"
     path.write_text("lr: 0.25\nbins: 4\n")
@@ -407,3 +413,25 @@ def test_a_trunk_brings_its_recipe_unless_another_is_named(capsys, tmp_path):
     assert printed(capsys, "--config", config, "--trunk", "lite0").sigma == 0.2
     own = printed(capsys, "--trunk", "tests.small_trunk:build", "--trunk-layers", "2", "5", "--unfreeze", "5")
     assert (own.trunk_layers, own.unfreeze, own.plugins) == (("2", "5"), ("5",), ("tests.small_trunk",))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["train", "--preset", "demo", "--dim", "10000000000"], "dim can be at most"),
+        (["train", "--preset", "demo", "--projector", "10000000000"], "projector can be at most"),
+        (["evaluate", "digits-rot360", "--seed", str(2**64)], "--seed: takes numbers from 0 to 2147483647"),
+        (["score", "digits-rot360", "--group", "rot4", "--seed", "-1"], "--seed: takes numbers from 0"),
+        (["embed", "x", "-o", "o.npz", "--batch-size", "9" * 30], "--batch-size: takes numbers"),
+        (["study", "run", "a.yaml", "--jobs", "many"], "--jobs: takes a whole number, not 'many'"),
+        (["report", "a\0b"], "no file's name can have"),
+        (["train", "--\nx\x1b[31m"], "unknown option"),
+    ],
+)
+def test_a_word_that_asks_for_too_much_is_one_line(capsys, tmp_path, monkeypatch, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    code, _, err = run(capsys, *arguments)
+    assert code == 2
+    assert message in err
+    assert len(err.splitlines()) == 1
+    assert err.strip().isprintable()

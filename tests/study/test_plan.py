@@ -117,3 +117,16 @@ def test_a_file_is_read(tmp_path):
     path.write_text("- 1")
     with pytest.raises(DuetError, match="must hold"):
         read_study(path)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"vary": {"method": ["duet"]}, "skip": {"method": "dut"}}, "did you mean 'duet'?"),
+        ({"vary": {"method": ["duet"]}, "skip": {"methd": "duet"}}, "did you mean 'method'?"),
+        ({"sizes": "dem"}, "did you mean 'demo'?"),
+    ],
+)
+def test_a_word_that_is_not_known_is_answered_with_the_nearest(values, message):
+    with pytest.raises(DuetError, match=message.replace("?", "[?]")):
+        expand(values)
