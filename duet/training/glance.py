@@ -21,11 +21,11 @@ from .module import Pretraining
 
 IMAGES = 128
 """Held-out images that are looked at."""
-TRIED = 8
+TRIED = 32
 """Images of the first glance: it tells what one of all would cost."""
 PATIENCE = 3.0
 """Seconds before the first glance."""
-SHARE = 0.005
+SHARE = 0.008
 """Of the time of a run that glances may take."""
 
 

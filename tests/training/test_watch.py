@@ -92,7 +92,7 @@ def test_what_has_mended_itself_is_not_said_again(tmp_path, caplog):
 
 def test_a_learning_rate_of_100_is_said_to_fail(tmp_path, tiny, monkeypatch, caplog):
     monkeypatch.setattr(watch, "SHORTEST", 3)
-    options = {"epochs": 5, "encoder": "tiny", "action_pairs": 0}
+    options = {"epochs": 6, "subset": 96, "encoder": "tiny", "action_pairs": 0}
     train(tiny(**options), tmp_path / "well", quiet=True)
     assert "the loss" not in caplog.text
     train(tiny(**options, lr=100.0), tmp_path / "run", quiet=True)
@@ -101,7 +101,7 @@ def test_a_learning_rate_of_100_is_said_to_fail(tmp_path, tiny, monkeypatch, cap
     assert "a lower --lr than 100 often helps" in said[0]
     assert said[1].startswith("this training did not go well, though its model is saved: the loss rises")
     caplog.clear()
-    assert resume(tmp_path / "run", epochs=7, quiet=True)  # what was lost before is known
+    assert resume(tmp_path / "run", epochs=9, quiet=True)  # what was lost before is known
     assert "this training did not go well" in caplog.text
 
 
