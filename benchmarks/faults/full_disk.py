@@ -85,7 +85,9 @@ def inside(size: int, mounted: bool) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sizes", type=int, nargs="+", default=[1, 40, 200, 400, 800, 1200, 2000, 3000], help="kilobytes")
+    parser.add_argument(
+        "--sizes", type=int, nargs="+", default=[1, 40, 200, 400, 800, 1200, 2000, 3000], help="kilobytes"
+    )
     parser.add_argument("--out", type=Path, default=Path("runs/faults/full_disk.json"), help="[%(default)s]")
     parser.add_argument(INSIDE, nargs=2, default=None, help=argparse.SUPPRESS)
     args = parser.parse_args()
