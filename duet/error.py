@@ -13,7 +13,13 @@ LONGEST = 1_000
 
 
 class DuetError(ValueError):
-    """A mistake of the user's; the message is one line that says what to do. The command exits with 2."""
+    """A mistake of the user's; the message is one line that says what to do. The command exits with 2.
+
+    Whatever was put into it, it is short, on one line and safe to print.
+    """
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(shorten(printable(message)))
 
 
 def printable(text: str | os.PathLike[str]) -> str:

@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 from .error import DuetError
 
 PARTIAL = ".partial-"
+FULL = {getattr(errno, name) for name in ("ENOSPC", "EDQUOT", "EFBIG") if hasattr(errno, name)}
+"""What the system says where nothing more can be written: no space, a quota, a limit on files."""
 _UMASK = os.umask(0)
 os.umask(_UMASK)
+
+
+class NoSpace(DuetError):
+    """The disk is full, or the user's share of it; nothing was changed."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        super().__init__(f"no space left to write {path}; free some and try again")
 
 
 @contextmanager
@@ -24,16 +36,47 @@ def whole_file(path: Path, mode: int | None = None) -> Iterator[Path]:
 
     `mode`: who may do what with it; as the user's files are, where none is given.
     """
-    if path.is_dir():
-        raise DuetError(f"{path} is a folder; give a file's name")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    # A folder of its own: the name inside may be as long as a name can be.
-    with tempfile.TemporaryDirectory(prefix=PARTIAL, dir=path.parent) as folder:
-        partial = Path(folder) / path.name
+    with whole_files(path, mode=mode) as (partial,):
         yield partial
-        _settle(partial, 0o666 & ~_UMASK if mode is None else mode)
-        os.replace(partial, path)
-        sync_folder(path.parent)
+
+
+@contextmanager
+def whole_files(*paths: Path, mode: int | None = None) -> Iterator[list[Path]]:
+    """Where to write files that belong together: all are on the disk before the first takes its name, in this order."""
+    for path in paths:
+        if path.is_dir():
+            raise DuetError(f"{path} is a folder; give a file's name")
+    try:
+        with ExitStack() as folders:
+            partials = [_partial_of(path, folders) for path in paths]
+            yield partials
+            for partial in partials:
+                _settle(partial, 0o666 & ~_UMASK if mode is None else mode)
+            for partial, path in zip(partials, paths, strict=True):
+                os.replace(partial, path)
+            for parent in {path.parent for path in paths}:
+                sync_folder(parent)
+    except Exception as error:
+        if _is_full(error):
+            raise NoSpace(paths[0]) from None
+        raise
+
+
+def _partial_of(path: Path, folders: ExitStack) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # A folder of its own: no other process has its name, and the name inside may be as long as a name can be.
+    folder = folders.enter_context(tempfile.TemporaryDirectory(prefix=PARTIAL, dir=path.parent))
+    return Path(folder) / path.name
+
+
+def _is_full(error: BaseException | None) -> bool:
+    """Whether an error, or what it came from, says that there is no space; some libraries say so in words only."""
+    while error is not None:
+        numbers = [error.errno] if isinstance(error, OSError) else re.findall(r"os error (\d+)", str(error)[-100:])
+        if FULL & {int(number) for number in numbers if number is not None}:
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def write_bytes(path: Path, content: bytes) -> None:
@@ -49,7 +92,12 @@ def write_text(path: Path, text: str) -> None:
 
 def write_json(path: Path, values: Any) -> None:
     """Write plain values as JSON, all of it or nothing."""
-    write_text(path, json.dumps(values, indent=2, allow_nan=False) + "\n")
+    write_text(path, as_json(values))
+
+
+def as_json(values: Any) -> str:
+    """Plain values as they stand in a file."""
+    return json.dumps(values, indent=2, allow_nan=False) + "\n"
 
 
 def _settle(file: Path, mode: int) -> None:

@@ -10,8 +10,8 @@ PACKAGE = Path(__file__).parents[1] / "duet"
 
 # Lowest first. A room may import rooms of a lower level, and itself; rooms of one level never import each other.
 LEVELS = [
-    {"error", "domain", "unit", "discovery", "allocator", "progress"},
-    {"file", "pixels", "plugin", "device", "figure"},
+    {"error", "domain", "unit", "discovery", "allocator", "progress", "interruption"},
+    {"file", "lock", "pixels", "plugin", "device", "figure"},
     {"groups", "representation", "objectives"},
     {"networks", "metrics"},
     {"methods", "data", "callback"},

@@ -11,14 +11,14 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from ..error import DuetError
+from ..error import DuetError, printable
 from ..file import whole_file
 from ..groups import Rotation
 from ..model import Encoder
 from ..model.confidence import SURE
 from .alignment import TURNS, Alignment, align, find_turning_group
 from .destination import check_report, plan_copies
-from .files import Found, Reader, find_files, shown, stored
+from .files import Found, Reader, find_files
 from .mean_image import MeanImages, draw_means, mean_images
 from .orientation import open_rows
 from .output import Copies, Nowhere, Output
@@ -104,7 +104,7 @@ def _write(files: list[Found], alignment: Alignment, output: Output, table: Path
             output.write((file, angle))
             if rows is not None:
                 certain = str(probability >= sure).lower()
-                rows.writerow([stored(file.path), f"{angle:.2f}", f"{probability:.4f}", certain])
+                rows.writerow([printable(file.path), f"{angle:.2f}", f"{probability:.4f}", certain])
 
 
 def _means(pixels: Tensor, alignment: Alignment, names: list[str]) -> list[MeanImages]:
@@ -119,9 +119,9 @@ def _means(pixels: Tensor, alignment: Alignment, names: list[str]) -> list[MeanI
 def _class_of(file: Found) -> str:
     """The first folder below the one that was given; of files that were given themselves, their own."""
     if file.folder is None:
-        return shown(Path(file.path.resolve().parent.name))
+        return printable(file.path.resolve().parent.name)
     parts = file.path.relative_to(file.folder).parts
-    return shown(Path(parts[0])) if len(parts) > 1 else ""
+    return printable(parts[0]) if len(parts) > 1 else ""
 
 
 def _hint(names: list[str]) -> None:
@@ -139,9 +139,9 @@ def _picture_place(picture: Path | None, folder: Path | None, files: list[Found]
     if picture is None:
         return None
     if picture.resolve() in copies:
-        raise DuetError(f"{shown(picture)} is the place of a copy; choose another with --picture FILE")
+        raise DuetError(f"{picture} is the place of a copy; choose another with --picture FILE")
     if any(file.path.resolve() == picture.resolve() for file in files):
-        raise DuetError(f"{shown(picture)} is one of the inputs; choose another --picture")
+        raise DuetError(f"{picture} is one of the inputs; choose another --picture")
     return picture
 
 

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from ..error import DuetError
-from .files import Found, shown
+from .files import Found
 
 
 def check_report(report: Path, flag: str, files: list[Found]) -> None:
@@ -23,7 +23,7 @@ def plan_copies(files: list[Found], folder: Path) -> dict[Found, Path]:
     root = folder.resolve()
     for file in files:
         if file.path.resolve().is_relative_to(root):
-            raise DuetError(f"{shown(folder)} contains the input {shown(file.path)}; choose another folder")
+            raise DuetError(f"{folder} contains the input {file.path}; choose another folder")
     several = len({file.folder for file in files if file.folder is not None}) > 1
     common = _common_folder(files)
     targets: dict[Found, Path] = {}
@@ -38,9 +38,9 @@ def plan_copies(files: list[Found], folder: Path) -> dict[Found, Path]:
             place = Path(file.folder.resolve().name) / place
         target = root / place
         if taken.setdefault(target, file.path).resolve() != file.path.resolve():
-            raise DuetError(f"{shown(taken[target])} and {shown(file.path)} have one name; give them separately")
+            raise DuetError(f"{taken[target]} and {file.path} have one name; give them separately")
         if os.path.lexists(target):
-            raise DuetError(f"{shown(target)} is there already, and nothing is written over; choose another folder")
+            raise DuetError(f"{target} is there already, and nothing is written over; choose another folder")
         targets[file] = target
     return targets
 

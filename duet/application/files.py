@@ -15,7 +15,7 @@ from torch import Tensor
 from ..data.decoding import Pixels, Unreadable, quiet
 from ..data.folder import SUFFIXES, image_paths
 from ..data.input import map_in_order, read_pixels, stack_alike
-from ..error import DuetError
+from ..error import DuetError, printable
 from ..model import Encoder
 from ..progress import track
 
@@ -59,14 +59,8 @@ def find_files(arguments: Iterable[str | os.PathLike[str]]) -> Iterator[Found]:
             yield Found(argument, None)
 
 
-def shown(path: Path) -> str:
-    """A file's name as text that is safe to print and to store: no control characters, no broken UTF-8."""
-    text = os.fsencode(path).decode("utf-8", "backslashreplace")
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-
-
 def stored(path: Path) -> str:
-    """A file's name as valid UTF-8, otherwise as it is."""
+    """A file's name as valid UTF-8, otherwise as it is: for tables that are not read line by line."""
     return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
@@ -106,7 +100,7 @@ class Reader:
                 bad = [Broken(file.path, reason) for file, reason in part if isinstance(reason, str)]
                 self.readable, self.unreadable = self.readable + len(good), self.unreadable + len(bad)
                 self.broken += bad[: NAMED - len(self.broken)]
-                self._name([f"{shown(file)}: {reason}" for file, reason in bad])
+                self._name([f"{printable(file)}: {reason}" for file, reason in bad])
                 if good:
                     yield [file for file, _ in good], stack_alike([torch.from_numpy(pixels) for _, pixels in good])
         self._close()

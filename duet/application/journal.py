@@ -18,9 +18,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from ..error import DuetError
+from ..error import DuetError, printable
 from ..file import PARTIAL, sweep_partial, sync_folder, whole_file
-from .files import shown
 
 FOLDER = ".duet-orient"
 LINES = "journal.jsonl"
@@ -91,14 +90,14 @@ def undo(root: Path, only: Path | None = None) -> Undone:
         if (only is not None and entry.path != only) or not entry.kept.exists():
             continue  # never replaced, or taken back already
         if not entry.path.exists():
-            left.append(f"{shown(entry.path)} is not there any more; its original: {shown(entry.kept)}")
+            left.append(f"{printable(entry.path)} is not there any more; its original: {printable(entry.kept)}")
         elif entry.path.samefile(entry.kept) or digest(entry.path) == digest(entry.kept):
             entry.kept.unlink()
         elif digest(entry.path) == entry.after:
             _put_back(entry)
             restored.add(entry.path)
         else:
-            left.append(f"{shown(entry.path)} was changed since; its original: {shown(entry.kept)}")
+            left.append(f"{printable(entry.path)} was changed since; its original: {printable(entry.kept)}")
     if not left and not any(entry.kept.exists() for entry in read_journal(root)):
         forget(root)
     return Undone(len(restored), left)
@@ -126,7 +125,7 @@ def read_journal(root: Path) -> list[Entry]:
     """What was noted, oldest first; a last line that was not finished counts for nothing."""
     lines = root / FOLDER / LINES
     if not lines.is_file():
-        raise DuetError(f"nothing to take back in {shown(root)}: no {FOLDER} there; name what --in-place was given")
+        raise DuetError(f"nothing to take back in {root}: no {FOLDER} there; name what --in-place was given")
     return list(_entries(root, lines))
 
 
@@ -139,7 +138,7 @@ def _entries(root: Path, lines: Path) -> Iterator[Entry]:
                 raise ValueError("a journal names files below its own folder only")
             yield Entry(root / path, root / kept, after)
         except (ValueError, KeyError, TypeError):
-            raise DuetError(f"{shown(lines)} is damaged; the originals are in the folders beside it") from None
+            raise DuetError(f"{lines} is damaged; the originals are in the folders beside it") from None
 
 
 def digest(path: Path) -> str:

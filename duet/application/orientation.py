@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from ..data.input import map_in_order
-from ..error import DuetError
+from ..error import DuetError, printable
 from ..file import whole_file
 from ..model import Encoder
 from ..model.confidence import SURE
 from .angle import check_reading, estimate_rotation, reads_quarters
 from .destination import check_report, plan_copies
-from .files import Broken, Found, Reader, find_files, stored
+from .files import Broken, Found, Reader, find_files
 from .output import Copies, InPlace, Nowhere, Output
 from .rotation import save_turned
 from .sheet import Case, Sheet
@@ -92,7 +92,7 @@ def orient_files(
             ):
                 turned += outcome.turned
                 if rows is not None:
-                    rows.writerow([stored(file.path), f"{angle:.2f}", f"{probability:.4f}", str(own).lower()])
+                    rows.writerow([printable(file.path), f"{angle:.2f}", f"{probability:.4f}", str(own).lower()])
                 if sheet is not None:
                     sheet.add(Case(file.path, outcome.original, angle, probability, outcome.turned, kind))
     return Oriented(reader.readable, turned, unsure, strange, reader.unreadable, tuple(reader.broken))

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import NamedTuple, Protocol, TypeAlias
 
 from ..data.decoding import Unreadable
+from ..error import printable
 from ..file import whole_file
-from .files import Found, shown
+from .files import Found
 from .journal import Journal
 
 Save: TypeAlias = Callable[[Path, Path, float], None]
@@ -59,7 +60,7 @@ class Copies:
                 else:
                     shutil.copyfile(file.path, new)
             except Unreadable as error:
-                print(f"duet: {shown(file.path)} is copied as it is: {error}", file=sys.stderr)
+                print(f"duet: {printable(file.path)} is copied as it is: {error}", file=sys.stderr)
                 shutil.copyfile(file.path, new)
                 angle = None
         return Outcome(angle is not None, file.path)
@@ -84,5 +85,5 @@ class InPlace:
                 raise Unreadable("it is a link; name the file itself")
             return Outcome(True, journal.replace(file.path, lambda new: self._save(file.path, new, -angle)))
         except Unreadable as error:
-            print(f"duet: {shown(file.path)} stays as it is: {error}", file=sys.stderr)
+            print(f"duet: {printable(file.path)} stays as it is: {error}", file=sys.stderr)
             return Outcome(False, file.path)

@@ -43,7 +43,9 @@ def main(arguments: list[str] | None = None) -> int:
 def _run(arguments: list[str]) -> int:
     args = parse(arguments)
     keep_freed_memory()
-    logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_OneLine("%(message)s"))
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
     for chatty in CHATTY:
         logging.getLogger(chatty).setLevel(logging.WARNING)
     try:
@@ -84,6 +86,13 @@ def _can_be_named(word: str) -> bool:
         return b"\0" not in os.fsencode(word)
     except UnicodeEncodeError:
         return False
+
+
+class _OneLine(logging.Formatter):
+    """What is logged may name files of strangers."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        return printable(super().formatMessage(record))
 
 
 def _prepare(args: object) -> None:

@@ -38,6 +38,7 @@ What is finished is kept: stop it at any time and give the same command again.""
             "--out", type=Path, metavar="DIR", help="folder [runs/reproduce/SCALE, shared by all that have one]"
         )
         parser.add_argument("--jobs", type=JOBS, default=1, metavar="N", help="runs at a time [%(default)s]")
+        parser.add_argument("--draw", action="store_true", help="draw from what is finished, and compute nothing")
         parser.add_argument("--dry-run", action="store_true", help="list the runs and what they cost, and leave")
 
     def run(self, args: argparse.Namespace) -> int:
@@ -50,7 +51,8 @@ What is finished is kept: stop it at any time and give the same command again.""
         reproduction = find_reproduction(args.what)
         out = args.out or Path("runs") / "reproduce" / (args.what if reproduction.apart else args.scale)
         only = tuple(args.only)
-        request = Request(out, args.scale, args.seeds, only, device=args.device, dry=args.dry_run, jobs=args.jobs)
+        how = {"device": args.device, "dry": args.dry_run, "jobs": args.jobs, "draw_only": args.draw}
+        request = Request(out, args.scale, args.seeds, only, **how)
         try:
             reproduction.run(request)
         except Unfinished as unfinished:

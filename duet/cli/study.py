@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from ..error import DuetError
+from ..error import DuetError, printable
 from .command import JOBS, Command, key_values
 
 FORMATS = ("markdown", "csv", "latex", "png")
@@ -81,7 +81,7 @@ def _run(args: argparse.Namespace) -> int:
     )
     print(f"{len(outcome.done)} of {len(study.runs)} runs are finished; their results are in {out / 'results'}")
     for name, why in outcome.failed.items():
-        print(f"duet: {name} failed: {why}", file=sys.stderr)
+        print(f"duet: {printable(name)} failed: {printable(why)}", file=sys.stderr)
     return outcome.code
 
 

@@ -2,6 +2,8 @@
 
 import io
 import math
+import os
+import stat
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -105,7 +107,7 @@ def _open(encoded: Encoded, whole: bool) -> Image.Image:
         return encoded.copy()
     if isinstance(encoded, np.ndarray):
         return _from_array(encoded)
-    size = encoded.stat().st_size if isinstance(encoded, Path) else len(encoded)
+    size = _size(encoded) if isinstance(encoded, Path) else len(encoded)
     if size == 0:
         raise Unreadable("empty file")
     if isinstance(encoded, Path) and whole and size <= AT_ONCE:
@@ -122,6 +124,17 @@ def _open(encoded: Encoded, whole: bool) -> Image.Image:
         image.close()
         raise Unreadable(f"too many pixels: {image.width}x{image.height}")
     return image
+
+
+def _size(path: Path) -> int:
+    found = path.stat()
+    if stat.S_ISDIR(found.st_mode):
+        try:
+            os.scandir(path).close()
+        except OSError as error:
+            raise Unreadable(f"a folder that cannot be opened: {first_line(error.strerror or error)}") from None
+        raise Unreadable("a folder; give the files in it")
+    return found.st_size
 
 
 @lru_cache(maxsize=1)

@@ -62,21 +62,30 @@ def _open_part(root: Path, classes: list[str]) -> Source:
     if len(classes) < 2:
         return Source(Files(root, paths))
     number = {name: index for index, name in enumerate(classes)}
-    # An image beside the class folders belongs to none of them.
-    labels = [number[path.split(os.sep)[0]] if os.sep in path else -1 for path in paths]
+    # An image beside the class folders belongs to none of them, nor does a folder that cannot be opened.
+    labels = [number.get(path.split(os.sep)[0], -1) if os.sep in path else -1 for path in paths]
     return Source(Files(root, paths), torch.tensor(labels), tuple(classes))
 
 
 def _class_names(root: Path) -> Iterator[str]:
     for part in root.iterdir():
-        if part.is_dir() and not part.name.startswith(".") and next(image_paths(part), None) is not None:
+        if part.is_dir() and not part.name.startswith(".") and any(map(os.path.isfile, _below(part))):
             yield part.name
 
 
+def _below(root: Path) -> Iterator[Path]:
+    return (root / name for name in image_paths(root))
+
+
 def image_paths(root: Path, suffixes: tuple[str, ...] = SUFFIXES) -> Iterator[str]:
-    """Paths below `root`, relative to it, in order; links are followed, but no folder is entered twice."""
+    """Paths below `root`, relative to it, in order; links are followed, but no folder is entered twice.
+
+    A folder that cannot be opened stands for what is in it: whoever reads it is told why not, and counts it.
+    """
     seen: set[tuple[int, int]] = set()
-    for folder, subfolders, files in os.walk(root, followlinks=True):
+    closed: list[OSError] = []
+    for folder, subfolders, files in os.walk(root, onerror=closed.append, followlinks=True):
+        yield from _closed(closed, root)
         info = os.stat(folder)
         if (info.st_dev, info.st_ino) in seen:
             subfolders.clear()
@@ -89,3 +98,10 @@ def image_paths(root: Path, suffixes: tuple[str, ...] = SUFFIXES) -> Iterator[st
             wanted = not name.startswith(".") and os.path.splitext(name)[1].lower() in suffixes
             if wanted and os.path.isfile(os.path.join(folder, name)):
                 yield name if below == os.curdir else os.path.join(below, name)
+    yield from _closed(closed, root)
+
+
+def _closed(errors: list[OSError], root: Path) -> Iterator[str]:
+    """The folders that were not opened since the last question."""
+    while errors:
+        yield os.path.relpath(os.fspath(errors.pop(0).filename), root)

@@ -9,7 +9,7 @@ from typing import ClassVar, Literal, TypeAlias
 import torch
 from torch import Tensor
 
-from ..error import DuetError
+from ..error import DuetError, printable
 from .order import count_batches, epoch_batches, epoch_order
 
 log = logging.getLogger(__name__)
@@ -85,8 +85,8 @@ class Images(ABC):
 
     @property
     def skipped(self) -> tuple[str, ...]:
-        """The images that could not be read so far, each with the reason."""
-        return tuple(f"{name}: {reason}" for name, reason in self._failures.items())
+        """The images that could not be read so far, each with the reason, each in one line."""
+        return tuple(_told(name, reason) for name, reason in self._failures.items())
 
     def batches_per_epoch(self, batch_size: int, world: int = 1, drop_last: bool = True) -> int:
         """Batches each of `world` processes sees in an epoch."""
@@ -168,6 +168,10 @@ class Images(ABC):
         if not new:
             return
         self._failures.update(new)
-        shown = "; ".join(f"{name}: {reason}" for name, reason in list(new.items())[:SHOWN])
+        shown = "; ".join(_told(name, reason) for name, reason in list(new.items())[:SHOWN])
         more = f"; and {len(new) - SHOWN} more" if len(new) > SHOWN else ""
         log.warning("%s: %d unreadable image(s) left out: %s%s", self.name, len(self._failures), shown, more)
+
+
+def _told(name: str, reason: str) -> str:
+    return f"{printable(name)}: {printable(reason)}"

@@ -110,9 +110,7 @@ def read_pixels(path: Path, channels: int, size: Size | None) -> Pixels:
         mode = path.stat().st_mode
     except (OSError, ValueError):  # decoding says why
         mode = stat.S_IFREG
-    if stat.S_ISDIR(mode):
-        raise Unreadable("a folder; give the files in it")
-    if not stat.S_ISREG(mode):
+    if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
         raise Unreadable("not a regular file")  # reading a pipe could wait for ever
     return _decoded(path, channels, size)
 

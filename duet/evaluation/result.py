@@ -18,7 +18,7 @@ import torch
 from numpy.typing import NDArray
 
 from ..error import DuetError, first_line
-from ..file import write_bytes
+from ..file import whole_files
 
 FORMAT = 1
 LARGEST = 2**30  # bytes that the arrays of a result may take
@@ -89,8 +89,9 @@ class Result:
             "provenance": self.provenance,
         }
         text = json.dumps(plain, indent=2, allow_nan=False) + "\n"
-        write_bytes(path.with_suffix(".npz"), buffer.getvalue())
-        write_bytes(path, text.encode())
+        with whole_files(path.with_suffix(".npz"), path) as (arrays, scalars):
+            arrays.write_bytes(buffer.getvalue())
+            scalars.write_bytes(text.encode())
         return path
 
     @staticmethod

@@ -61,7 +61,7 @@ def open_context(
         raise DuetError("this model has no group; say which to evaluate with --group")
     key = group.name if isinstance(group, Group) else group or names[0]
     chosen = encoder.groups.get(key) or find_group(group if group is not None else key)
-    foreign = [PurePath(data).name or "images"] if data not in (None, own.get("source")) else []
+    foreign = [_name(data)] if data is not None and data != own.get("source") else []
     foreign += [chosen.name] if chosen.name != (names[0] if names else chosen.name) else []
     foreign += [f"turns-{turns}"] if other_turns else []
     return Context(
@@ -76,6 +76,12 @@ def open_context(
         run=None if foreign else _home(run),
         subfolder="-".join(foreign),
     )
+
+
+def _name(data: str) -> str:
+    """What results on these images are filed under: the name of their folder, never a way out of the run's."""
+    name = PurePath(data).name
+    return (Path(data).resolve().name if name in ("", "..") else name) or "images"
 
 
 def open_encoder_context(

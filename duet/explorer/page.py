@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import os
-import tempfile
-import threading
+import time
+import webbrowser
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from ..error import DuetError
+from ..interruption import stopped_as_by_ctrl_c
 from .drawing import as_pillow, show_empty, show_head, show_move, show_neighbours, show_notice, show_reading
+from .guard import Guard, explain
 from .model import move, read, slider
 from .neighbour import neighbours
 from .opening import Explorer, open_explorer
 from .picture import LARGEST_FILE, Picture, drop, pick
+from .server import HOST, served
+from .upload import UNUSED, Uploads, upload_folder
 
 GALLERY = 48
-HOST = "127.0.0.1"
+SESSIONS = 50
+"""Open pages whose picture is remembered."""
 EVENT = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
 """Of every event: answered at once, without a curtain over the page, and not offered as an API."""
 
@@ -32,28 +39,26 @@ def explore(
     """Serve the page of a trained run on this machine until it is interrupted."""
     if port is not None and not 0 < port < 2**16:
         raise DuetError(f"ports are 1 to 65535, not {port}")
-    gradio = import_gradio()
-    explorer = open_explorer(run, device, turns)
-    with tempfile.TemporaryDirectory(prefix="duet-explore-") as folder:
-        os.environ["GRADIO_TEMP_DIR"] = folder  # dropped files go with the page
-        page = build(explorer, gradio)
-        try:
-            address = launch(page, gradio, port, browser)
-        except OSError:
-            where = "7860 to 7959 are" if port is None else f"{port} is"
-            raise DuetError(f"port {where} not free; choose another with --port") from None
-        print(f"Exploring {run} at {address} (Ctrl-C ends it)", flush=True)
-        try:
-            threading.Event().wait()
-        except KeyboardInterrupt:
-            print("\nclosed")
-        finally:
-            page.close(verbose=False)
+    with stopped_as_by_ctrl_c(), upload_folder() as folder:
+        gradio = import_gradio(folder)
+        explorer = open_explorer(run, device, turns)
+        uploads = Uploads(folder)
+        with opened(explorer, gradio, uploads, port) as address:
+            print(f"Exploring {run} at {address} (Ctrl-C ends it)", flush=True)
+            if browser:
+                webbrowser.open(address)
+            with suppress(KeyboardInterrupt):
+                while True:
+                    time.sleep(UNUSED / 2)
+                    uploads.sweep()
+    print("\nclosed")
 
 
-def import_gradio() -> Any:
-    """Gradio, told before its first line that nothing goes out; a sentence when it is not installed."""
+def import_gradio(folder: Path) -> Any:
+    """Gradio, told before its first line where its files go and that nothing goes out; a sentence without it."""
+    os.environ["GRADIO_TEMP_DIR"] = str(folder)
     os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
+    os.environ["GRADIO_RUN_HISTORY"] = "False"
     try:
         import gradio
     except ImportError:
@@ -61,29 +66,69 @@ def import_gradio() -> Any:
     return gradio
 
 
-def launch(page: Any, gradio: Any, port: int | None = None, browser: bool = False) -> str:
-    """Serve the page in the background and return its address."""
+@contextmanager
+def opened(explorer: Explorer, gradio: Any, uploads: Uploads, port: int | None = None) -> Iterator[str]:
+    """Serve the page in the background while the block runs; its address."""
+    page = build(explorer, gradio, uploads)
+    uploads.keep()
+    with served(Guard(mount(page, gradio), uploads.shows, 2 * LARGEST_FILE), port) as address:
+        yield address
+
+
+def mount(page: Any, gradio: Any) -> Any:
+    """The page as an application that a server can ask."""
+    from fastapi import FastAPI
+
     system = ("system-ui", "-apple-system", "Segoe UI", "Roboto", "sans-serif")
     mono = ("ui-monospace", "Consolas", "monospace")
-    theme = gradio.themes.Default(font=system, font_mono=mono, primary_hue="blue", neutral_hue="slate")
-    _, address, _ = page.launch(
+    page.state_session_capacity = SESSIONS
+    return gradio.mount_gradio_app(
+        FastAPI(openapi_url=None),
+        page,
+        path="/",
         server_name=HOST,
-        server_port=port,
-        inbrowser=browser,
-        share=False,
-        prevent_thread_lock=True,
-        quiet=True,
+        root_path="",
         ssr_mode=False,
         mcp_server=False,
+        enable_monitoring=False,
+        pwa=False,
         footer_links=[],
         max_file_size=2 * LARGEST_FILE,  # what is a little too large is refused with a sentence of ours
-        theme=theme,
+        theme=gradio.themes.Default(font=system, font_mono=mono, primary_hue="blue", neutral_hue="slate"),
         css=(files("duet") / "templates" / "explorer.css").read_text("utf-8"),
     )
-    return str(address)
 
 
-def build(explorer: Explorer, gradio: Any) -> Any:
+def answer_strictly(page: Any, gradio: Any, uploads: Uploads) -> None:
+    """Let events take files that were sent to the page, once, and no others; what fails is a sentence of one line."""
+    process = page.process_api
+
+    async def answer(*args: Any, **kwargs: Any) -> Any:
+        sent = list(_paths(kwargs.get("inputs")))
+        try:
+            if not all(map(uploads.holds, sent)):
+                raise DuetError("this file was not sent to the page; drop it again")
+            return await process(*args, **kwargs)
+        except Exception as error:
+            raise gradio.Error(explain(error), print_exception=False) from None
+        finally:
+            for path in sent:
+                uploads.forget(path)
+
+    page.process_api = answer
+
+
+def _paths(value: Any) -> Iterator[str]:
+    """The files that an event's inputs name."""
+    if isinstance(value, dict):
+        if "path" in value:
+            yield str(value["path"])
+        value = list(value.values())
+    for inner in value if isinstance(value, list) else ():
+        yield from _paths(inner)
+
+
+def build(explorer: Explorer, gradio: Any, uploads: Uploads) -> Any:
     """The page's components and what happens when one of them is used."""
     names = list(explorer.encoder.groups)
     if not names:
@@ -110,7 +155,9 @@ def build(explorer: Explorer, gradio: Any) -> Any:
                     visible=has_images,
                     elem_id="duet-gallery",
                 )
-                dropped = gradio.File(label="An image of yours", show_label=False, height=64, elem_id="duet-drop")
+                dropped = gradio.File(
+                    type="binary", label="An image of yours", show_label=False, height=64, elem_id="duet-drop"
+                )
                 notice = gradio.HTML(show_notice(explorer.missing), elem_id="duet-notice")
                 words = [(explorer.called(name), name) for name in names]
                 group = gradio.Dropdown(words, value=names[0], label="Transformation", visible=len(names) > 1)
@@ -126,12 +173,14 @@ def build(explorer: Explorer, gradio: Any) -> Any:
                     near = gradio.HTML(_near(explorer, first, names[0], True), elem_id="duet-near")
 
         def choose(chosen: gradio.SelectData, name: str, at: float, turned: bool) -> tuple[Any, ...]:
-            found = pick(explorer, int(chosen.index))
+            if chosen.index not in range(min(GALLERY, len(explorer.images))):
+                raise DuetError("there is no such image")
+            found = pick(explorer, chosen.index)
             return found, "", *_all(explorer, found, name, at, turned)
 
-        def take(path: str, now: Picture | None, name: str, at: float, turned: bool) -> tuple[Any, ...]:
+        def take(file: bytes, now: Picture | None, name: str, at: float, turned: bool) -> tuple[Any, ...]:
             try:
-                found = drop(explorer, Path(path))
+                found = drop(explorer, file)
             except (ValueError, OSError) as refusal:
                 return (None, *[gradio.skip()] * 2, now, show_notice(str(refusal)), *[gradio.skip()] * 3)
             changed = gradio.Gallery(selected_index=None), gradio.Slider(visible=True)
@@ -160,6 +209,7 @@ def build(explorer: Explorer, gradio: Any) -> Any:
         among.change(
             lambda now, name, turned: _near(explorer, now, name, turned), [picture, group, among], near, **EVENT
         )
+    answer_strictly(page, gradio, uploads)
     return page
 
 

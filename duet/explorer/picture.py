@@ -33,19 +33,19 @@ def pick(explorer: Explorer, place: int) -> Picture:
     return Picture(image, explorer.encoder.features(image), place)
 
 
-def drop(explorer: Explorer, path: Path) -> Picture:
+def drop(explorer: Explorer, file: bytes | Path) -> Picture:
     """A stranger's file; what is not an image, or is absurdly large, is refused with a sentence."""
-    size = path.stat().st_size
+    size = len(file) if isinstance(file, bytes) else file.stat().st_size
     if size > LARGEST_FILE:
         raise DuetError(f"The file has {size / 1e6:.0f} MB; at most {LARGEST_FILE / 1e6:.0f} are taken.")
     height, width = image_size(explorer.encoder)
     try:
         with quiet():
-            tall, wide = measure(path)
+            tall, wide = measure(file)
             if tall * wide > LARGEST_IMAGE:
                 most = LARGEST_IMAGE // 1_000_000
                 raise DuetError(f"The image has {wide} x {tall} pixels; at most {most} million are taken.")
-            pixels = torch.from_numpy(decode(path, explorer.encoder.channels, height if height == width else None))
+            pixels = torch.from_numpy(decode(file, explorer.encoder.channels, height if height == width else None))
     except Unreadable as reason:
         raise DuetError(f"This file cannot be read as an image: {reason}.") from None
     image = as_float(pixels.unsqueeze(0).to(explorer.encoder.device))

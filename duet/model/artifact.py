@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import shutil
 from collections.abc import Mapping
@@ -16,14 +17,16 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from ..device import find_device
-from ..error import DuetError, first_line
-from ..file import whole_file, write_json, write_text
+from ..error import DuetError, first_line, shorten
+from ..file import as_json, whole_files
 from ..groups import Group, find_group
 from ..networks import Backbone, OnlineHead, build_backbone
 from ..networks.decoder import Decoder
+from ..networks.neck import OnTrunk, build_on_trunk, open_trunk
 from ..plugin import home_of, is_spec, require_plugins, trusted
 from ..representation import Spectrum, layout_from_dict
 from ..representation.storage import action_tensors, list_actions, part_of, read_actions
+from .allowance import LARGEST_ON_TRUNK, LARGEST_SIDE, SPARE, Allowance, check_numbers, check_size
 from .card import model_card
 from .checkpoint import read_checkpoint, write_checkpoint
 from .confidence import Confidence
@@ -73,17 +76,10 @@ def write_model(encoder: Encoder, folder: Path, provenance: Mapping[str, Any], h
         raise DuetError(f"a provenance holds plain values only: {first_line(error)}") from None
     weights = folder / "model.safetensors"
     before = _sha256(weights) if weights.exists() else None
-    with whole_file(weights) as partial:
-        save_file(copies, partial)
-    digest = _sha256(weights)
-    if before not in (None, digest):
-        shutil.rmtree(folder / "decoders", ignore_errors=True)  # they decode features of other weights
-    if not (folder / "README.md").exists():
-        write_text(folder / "README.md", model_card(encoder, provenance))
     told = {turns: own.to_dict() for turns, own in encoder.confidences.items()}
     config = {
         "format": FORMAT,
-        "weights_sha256": digest,
+        "weights_sha256": None,
         "backbone": encoder.backbone.recipe,
         "layout": encoder.layout.to_dict(),
         "groups": [_plain_group(group) for group in encoder.groups.values()],
@@ -98,7 +94,16 @@ def write_model(encoder: Encoder, folder: Path, provenance: Mapping[str, Any], h
         "confidences": {str(turns): own for turns, own in told.items()},
         "provenance": dict(provenance),
     }
-    write_json(folder / "config.json", config)
+    card = folder / "README.md"
+    paths = [weights, *([] if card.exists() else [card]), folder / "config.json"]
+    with whole_files(*paths) as partials:
+        save_file(copies, partials[0])
+        config["weights_sha256"] = _sha256(partials[0])
+        if len(partials) == 3:
+            partials[1].write_text(model_card(encoder, provenance), encoding="utf-8")
+        partials[-1].write_text(as_json(config), encoding="utf-8")
+    if before not in (None, config["weights_sha256"]):
+        shutil.rmtree(folder / "decoders", ignore_errors=True)  # they decode features of other weights
     return folder
 
 
@@ -115,8 +120,14 @@ def load_decoder(name: str | os.PathLike[str], group: str, device: str | torch.d
         return None
     state = read_checkpoint(path)
     try:
-        return Decoder.from_dict(state["config"], state["weights"]).to(find_device(device))
-    except (KeyError, TypeError, ValueError, RuntimeError) as error:
+        config, tensors = state["config"], state["weights"]
+        if config["blocks"] * config["stages"] > len(tensors):
+            raise DuetError(f"{len(tensors)} tensors for more blocks")
+        with Allowance(tensors.values(), path):
+            decoder = Decoder.from_dict(config, tensors)
+        check_numbers(decoder)
+        return decoder.to(find_device(device))
+    except (AttributeError, OverflowError, KeyError, TypeError, ValueError, RuntimeError) as error:
         raise DuetError(f"{path} does not hold a decoder: {first_line(error)}") from None
 
 
@@ -141,32 +152,37 @@ def _read(folder: Path, backbone: Backbone | None) -> Encoder:
         # Saved over another model and cut short in between, the weights would be those of neither.
         if _sha256(weights) != config.get("weights_sha256"):
             raise DuetError("it is damaged, or of another model than the config.json beside it")
-        tensors = in_single(load_file(weights))
+        tensors = load_file(weights)  # names and shapes; a tensor takes memory when it is used
     except (OSError, SafetensorError, DuetError) as error:
         raise DuetError(f"cannot read {weights}: {first_line(error)}") from None
-    backbone = backbone or _read_backbone(folder, config)
+    backbone = backbone or _read_backbone(folder, config, tensors)
     require_plugins(_plugins(config), str(folder))
     try:
         layout = layout_from_dict(config["layout"])
+        if layout.dim != backbone.dim:
+            raise DuetError(f"{backbone.dim} features in a layout of {layout.dim}")
         backbone.load_state_dict(part_of(tensors, "backbone."))
         head = None
         if config["num_classes"]:
-            head = OnlineHead(layout.dim, int(config["num_classes"]))
+            with Allowance(part_of(tensors, "head.").values(), folder):
+                head = OnlineHead(layout.dim, int(config["num_classes"]))
             head.load_state_dict(part_of(tensors, "head."))
-        size = config["image_size"]
-        return Encoder(
+        others = in_single({key: value for key, value in tensors.items() if not key.startswith(("backbone.", "head."))})
+        encoder = Encoder(
             backbone,
             layout,
             [_read_group(plain) for plain in config["groups"]],
             config["reference"],
-            read_actions(config["actions"], tensors, layout.dim),
-            None if size is None else (int(size[0]), int(size[1])),
+            read_actions(config["actions"], others, layout.dim),
+            check_size(config["image_size"], folder),
             None if config["classes"] is None else [str(name) for name in config["classes"]],
             head,
-            _read_confidences(config, tensors, layout.dim),
+            _read_confidences(config, others, layout.dim),
             dict(config["provenance"]),
             config.get("turns", 1),
         )
+        check_numbers(encoder)
+        return encoder
     except (KeyError, TypeError, IndexError, AttributeError, OverflowError, RuntimeError, ValueError) as error:
         raise DuetError(f"{folder} does not hold a whole duet model: {first_line(error)}") from None
 
@@ -193,7 +209,7 @@ def _plugins(config: Mapping[str, Any]) -> list[str]:
     return [name for name in found if isinstance(name, str)]
 
 
-def _read_backbone(folder: Path, config: Mapping[str, Any]) -> Backbone:
+def _read_backbone(folder: Path, config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Backbone:
     recipe = config.get("backbone")
     if recipe is None:
         raise DuetError(f"the backbone of {folder} was a module of its own: build it and give load(..., backbone=it)")
@@ -204,7 +220,7 @@ def _read_backbone(folder: Path, config: Mapping[str, Any]) -> Backbone:
     module = name.partition(":")[0]
     if is_spec(name) and module != "timm" and not trusted(module):
         raise DuetError(
-            f"the backbone of {folder} is {name}, a module of its author's: read it, then give "
+            f"the backbone of {folder} is {shorten(name, 80)}, a module of its author's: read it, then give "
             f"--plugin {module} (in Python duet.import_plugin({module!r}), or load(..., backbone=it))"
         )
     kinds = {"name": str, "channels": int, "dim": int | None, "stem": str, "zero_init": bool, "trunk": dict}
@@ -212,9 +228,18 @@ def _read_backbone(folder: Path, config: Mapping[str, Any]) -> Backbone:
     if odd:  # what else a builder takes may name files
         raise DuetError(f"{folder} asks for a backbone with an odd {str(odd[0])[:40]!r}")
     try:
-        size = config.get("image_size")
-        size = {} if size is None else {"image_size": (int(size[0]), int(size[1]))}
-        return build_backbone(**{**recipe, **size})
+        largest = LARGEST_SIDE if trunk is None else LARGEST_ON_TRUNK
+        size = check_size(config.get("image_size"), folder, largest)
+        sized = {} if size is None else {"image_size": size}
+        # The trunk is not in the file, and as large as it is wherever it came from.
+        wanted = None if trunk is None else OnTrunk.from_dict(trunk)
+        opened = None if wanted is None else open_trunk(wanted, **sized)
+        # Two images go through a module of the user's own, to count its features.
+        probed = 2 * 4 * math.prod(size or (32, 32)) if is_spec(name) else 0
+        with Allowance(part_of(tensors, "backbone.").values(), folder, SPARE + probed):
+            if wanted is not None:
+                return build_on_trunk(wanted, dim=recipe.get("dim"), trunk=opened)
+            return build_backbone(**{**recipe, **sized})
     except DuetError:
         raise
     except (TypeError, ValueError, IndexError, RuntimeError, OverflowError) as error:
@@ -241,5 +266,5 @@ def _config(folder: Path) -> dict[str, Any]:
     if not isinstance(config, dict) or "format" not in config:
         raise DuetError(f"{path} is not the configuration of a duet model")
     if config["format"] != FORMAT:
-        raise DuetError(f"{path} has format {config['format']!r}; this version reads {FORMAT}")
+        raise DuetError(f"{path} has format {shorten(repr(config['format']), 40)}; this version reads {FORMAT}")
     return config

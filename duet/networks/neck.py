@@ -109,13 +109,11 @@ class TrunkBackbone(Backbone):
         return super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
 
 
-def build_on_trunk(
-    wanted: OnTrunk, *, dim: int | None = None, image_size: tuple[int, int] = (128, 128)
-) -> TrunkBackbone:
-    """A fresh neck on a trunk with its weights, for images of a size; its recipe makes it again."""
+def open_trunk(wanted: OnTrunk, image_size: tuple[int, int] = (128, 128)) -> Trunk:
+    """The trunk that is asked for, with its weights."""
     if wanted.neck not in NECKS:
         raise DuetError(f"no neck {wanted.neck!r}{did_you_mean(wanted.neck, NECKS)}; there are {', '.join(NECKS)}")
-    make, usual = NECKS[wanted.neck]
+    _, usual = NECKS[wanted.neck]
     if wanted.width < 1 or not 0 <= wanted.dropout < 1:
         raise DuetError(f"a neck's width is above 0 and its dropout in [0, 1), not {wanted.width}, {wanted.dropout:g}")
     trunk = build_trunk(wanted.name, wanted.layers, usual if wanted.grid is None else wanted.grid, image_size)
@@ -124,6 +122,15 @@ def build_on_trunk(
             f"the trunk {trunk.name} that is installed has the checksum {trunk.checksum[:16]}, and the model needs "
             f"{str(wanted.checksum)[:16]}: install the weights that it was trained on"
         )
+    return trunk
+
+
+def build_on_trunk(
+    wanted: OnTrunk, *, dim: int | None = None, image_size: tuple[int, int] = (128, 128), trunk: Trunk | None = None
+) -> TrunkBackbone:
+    """A fresh neck on a trunk, opened for images of a size if it is not given; its recipe makes it again."""
+    trunk = trunk or open_trunk(wanted, image_size)
+    make, _ = NECKS[wanted.neck]
     neck = make(trunk.channels, trunk.side, wanted.width, wanted.dropout)
     backbone = TrunkBackbone(trunk, neck, wanted.width, dim=DIM if dim is None else dim, unfreeze=wanted.unfreeze)
     made = {**asdict(wanted), "layers": trunk.layers, "grid": trunk.side, "checksum": trunk.checksum}

@@ -24,6 +24,9 @@ GROUPS = (
 DUET_0: dict[str, Any] = {"name": "duet0", "method": "duet", "weight": 0}
 SEPARATE: dict[str, Any] = {"name": "duet-separate", "method": "duet", "options": {"views": "separate"}}
 """DUET whose content is not contrasted across the transformation that the table keeps: ours, not the paper's."""
+ESSL_AUTHORS: dict[str, Any] = {"name": "essl-authors", "method": "essl", "options": {"targets": "authors"}}
+SAME_TARGETS = {"method": "essl-authors", "group": ["scale", "rot4", "hflip", "vflip", "grayscale"]}
+"""Where the authors' targets are ours, or ESSL has none."""
 Numbers = Mapping[str, Mapping[str, Cell]]
 
 

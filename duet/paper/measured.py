@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from ..evaluation import EVALUATIONS, Result
+from ..evaluation.rival import RIVALS
 from ..file import write_text
 from ..study.computation import run_folder
 from ..study.form import as_csv, as_latex, as_markdown
@@ -15,6 +16,9 @@ from ..study.table import tabulate
 from .accuracy import GROUPS
 from .reproduction import Request
 from .studied import Studied
+
+METHODS = ("simclr", "essl", "essl-authors", "duet0", "duet", "duet-separate", *RIVALS)
+"""The rows, in their order."""
 
 
 class Measured(Studied):
@@ -54,7 +58,7 @@ class Measured(Studied):
         paths = []
         for scalar in self.scalars:
             if any(record.value(scalar) is not None for record in records):
-                table = tabulate(records, rows, columns, scalar, order={"group": GROUPS})
+                table = tabulate(records, rows, columns, scalar, order={"group": GROUPS, "method": METHODS})
                 path = out / f"{self.name}-{scalar.replace('/', '-')}"
                 for ending, text in (("csv", as_csv(table)), ("md", as_markdown(table)), ("tex", as_latex(table))):
                     write_text(path.with_suffix(f".{ending}"), text)

@@ -47,8 +47,8 @@ class Photos(Reproduction):
 
     def run(self, request: Request) -> None:
         """Train, measure, draw; the seed is the shipped model's own, and there is one scale."""
-        if request.scale != "cpu" or request.only:
-            raise DuetError("photos-rot360 is one model of one scale: leave out --scale and --only")
+        if request.scale != "cpu" or request.only or request.draw_only:
+            raise DuetError("photos-rot360 is one model of one scale: leave out --scale, --only and --draw")
         if request.dry:
             experiment = recipe()
             print("\n".join(command(experiment, method) for method in METHODS))

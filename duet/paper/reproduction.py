@@ -25,6 +25,7 @@ class Request:
     device: str = "auto"
     dry: bool = False
     jobs: int = 1
+    draw_only: bool = False  # from what is finished; nothing is computed
 
     def __post_init__(self) -> None:
         if self.scale not in SCALES:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .accuracy import DUET_0, GROUPS, SEPARATE, Accuracy, numbers
+from .accuracy import DUET_0, ESSL_AUTHORS, GROUPS, SAME_TARGETS, SEPARATE, Accuracy, numbers
 from .reproduction import Request, register
 
 PAPER = {
@@ -32,7 +32,8 @@ class RrcPlusOne(Accuracy):
     paper = PAPER
     nearest = "cifar100"
     titles = {
-        **{"simclr": "SimCLR", "essl": "ESSL", "duet0": "DUET, lambda 0", "duet": "DUET"},
+        **{"simclr": "SimCLR", "essl": "ESSL", "essl-authors": "ESSL, its authors' targets"},
+        **{"duet0": "DUET, lambda 0", "duet": "DUET"},
         "duet-separate": "DUET, views apart",
     }
 
@@ -44,7 +45,7 @@ class RrcPlusOne(Accuracy):
             "vary": {
                 **({"data": ["cifar10", "cifar100", "tiny-imagenet"]} if large else {}),
                 "group": list(GROUPS),
-                "method": ["simclr", "essl", DUET_0, "duet", SEPARATE],
+                "method": ["simclr", "essl", DUET_0, "duet", SEPARATE, ESSL_AUTHORS],
             },
-            "skip": [{"method": ["essl", "duet-separate"], "group": "scale"}],
+            "skip": [{"method": ["essl", "duet-separate"], "group": "scale"}, SAME_TARGETS],
         }

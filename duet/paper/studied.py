@@ -34,6 +34,10 @@ class Studied(Reproduction):
         if request.dry:
             print(preview(study, request.out))
             return
+        if request.draw_only:
+            for path in self.draw(request):
+                print(path)
+            return
         outcome = run_study(study, request.out, device=request.device, jobs=request.jobs)
         for path in self.draw(request):
             print(path)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..error import DuetError
+from ..error import DuetError, printable
 from ..evaluation import Result
 from ..evaluation.result import Array
 from ..training.recipe import read_yaml
@@ -99,6 +99,7 @@ def shown(value: Any) -> str:
         # Folders tell who trained where, which is nobody's business.
         absolute = PurePosixPath(value).is_absolute() or PureWindowsPath(value).is_absolute()
         text = (PureWindowsPath(value).name if absolute else value) or value
+        text = printable(text[: LONGEST + 1])
         return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
     # Not str(value): a few lines of YAML can stand for more text than fits in memory.
     if isinstance(value, list | tuple) and not any(isinstance(v, list | tuple | dict) for v in value):

@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..application.angle import is_calibrated, rotation_axis
-from ..application.files import shown
 from ..application.orientation import Oriented, orient_files
 from ..application.sheet import Sheet
-from ..error import DuetError
+from ..error import DuetError, printable
 from ..model import load
 from ..model.confidence import SURE
 from .sheet import Pair, draw_pairs
@@ -53,7 +52,7 @@ def _show(images: Sequence[str | os.PathLike[str]], run: Path, place: int, longe
         encoder = load(_home(run), device)
     except DuetError as error:
         # Not on the page: it may tell where on a disk the run lies.
-        print(f"duet: no pictures of {run}: {error}", file=sys.stderr)
+        print(f"duet: no pictures of {printable(run)}: {error}", file=sys.stderr)
         return OwnImages(place, "No pictures: the model of this run cannot be loaded.")
     try:
         rotation_axis(encoder)
@@ -98,5 +97,5 @@ def _name(path: Path, folders: Sequence[Path]) -> str:
     """A file's name below the folder that was given: where that lies is nobody's business."""
     for folder in folders:
         if folder != path and path.is_relative_to(folder):
-            return shown(path.relative_to(folder))
-    return shown(Path(path.name))
+            return printable(path.relative_to(folder))
+    return printable(path.name)

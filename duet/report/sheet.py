@@ -11,12 +11,12 @@ from typing import NamedTuple
 from markupsafe import Markup
 from PIL import Image
 
-from ..application.files import shown
 from ..application.orientation import Oriented
 from ..application.rotation import turn
 from ..application.sheet import Case, Sheet
 from ..data.decoding import Unreadable, thumbnail
 from ..data.input import map_in_order
+from ..error import printable
 from ..file import write_text
 from ..progress import track
 from .drawing import data_uri
@@ -45,7 +45,7 @@ def write_sheet(sheet: Sheet, done: Oriented, out: Path) -> Path:
     return out
 
 
-def draw_pairs(sheet: Sheet, name: Callable[[Path], str] = shown) -> list[Pair]:
+def draw_pairs(sheet: Sheet, name: Callable[[Path], str] = printable) -> list[Pair]:
     """What the sheet holds as small pictures, under names of your choice; what cannot be read any more is left out."""
     cases = sheet.cases
     drawn = map_in_order(lambda case: _pair(case, name(case.path)), cases)

@@ -21,7 +21,9 @@ def command_lines(study: Study, out: Path) -> Iterator[str]:
         again = " ".join(filter(None, [f"duet train --resume {folder}", plugins]))
         others = ["--transfer", *run.transfer] if run.transfer else []
         wanted = shlex.join(["--only", *run.evaluate, "--sizes", run.sizes, *others])
-        evaluate = " ".join(filter(None, [f"duet evaluate {folder} {wanted} --no-rivals", plugins]))
+        evaluate = " ".join(
+            filter(None, [f"duet evaluate {folder} {wanted}", "" if run.rivals else "--no-rivals", plugins])
+        )
         yield f"if [ -e {folder}/config.yaml ]; then {again}; else {train}; fi && {evaluate}"
 
 

@@ -9,7 +9,7 @@ import time
 import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 import torch
@@ -19,9 +19,9 @@ from ..error import DuetError, first_line
 from ..evaluation import Result, evaluate
 from ..evaluation.suite import open_context
 from ..file import write_text
+from ..lock import Busy, locked
 from ..training.keeper import Stopped
 from ..training.run import train
-from .lock import locked
 from .plan import Run
 from .record import Record, begun, finished
 
@@ -36,6 +36,7 @@ class Failure:
 KEEP = ("none", "model", "all")
 """What stays of a finished run beside its record: nothing, its model, or its checkpoints too."""
 RUNS = "runs"
+RIVALS = "rivals"
 
 
 def attempt(run: Run, out: Path, device: str = "auto", keep: str = "model", wait: bool = True) -> Record | Failure:
@@ -43,21 +44,30 @@ def attempt(run: Run, out: Path, device: str = "auto", keep: str = "model", wait
 
     Raises Busy if another process has it and we do not wait.
     """
+    try:
+        with locked(out / ".locks" / run.hash, wait, name=f"the run {run.name}"):
+            return _attempt(run, out, device, keep)
+    except Busy as busy:
+        if not wait:
+            raise
+        return Failure(str(busy))  # of a process on another machine
+
+
+def _attempt(run: Run, out: Path, device: str, keep: str) -> Record | Failure:
     note = out / "failed" / f"{run.key}.txt"
-    with locked(out / ".locks" / run.hash, wait):
-        record = finished(out, run)
-        if record is not None:
-            tidy(run, out, keep)
-            return record
-        try:
-            record = compute(run, out, device, keep)
-        except Stopped:
-            raise KeyboardInterrupt from None
-        except Exception as error:  # whatever a run dies of, the others can be computed
-            write_text(note, traceback.format_exc())
-            return Failure(first_line(error))
-        note.unlink(missing_ok=True)
+    record = finished(out, run)
+    if record is not None:
+        tidy(run, out, keep)
         return record
+    try:
+        record = compute(run, out, device, keep)
+    except Stopped:
+        raise KeyboardInterrupt from None
+    except Exception as error:  # whatever a run dies of, the others can be computed
+        write_text(note, traceback.format_exc())
+        return Failure(first_line(error))
+    note.unlink(missing_ok=True)
+    return record
 
 
 def compute(run: Run, out: Path, device: str = "auto", keep: str = "model") -> Record:
@@ -70,7 +80,10 @@ def compute(run: Run, out: Path, device: str = "auto", keep: str = "model") -> R
         train(run.experiment, folder, device=device, quiet=True)
     trained = time.monotonic()
     context = open_context(folder, sizes=run.sizes, device=device, transfer=run.transfer)
-    results = evaluate(context, run.evaluate, out=folder / "results", progress=False, rivals=False)
+    # Rivals do not depend on the method: the next run of the group finds them measured.
+    own = run.experiment
+    rivals = out / RIVALS / "-".join([PurePath(own.data).name, *own.group]) if run.rivals else False
+    results = evaluate(context, run.evaluate, out=folder / "results", progress=False, rivals=rivals)
     seconds = {"train": round(trained - began, 2), "evaluate": round(time.monotonic() - trained, 2)}
     record = record_run(run, results, seconds, whole)
     before = begun(out, run)
@@ -85,9 +98,11 @@ def record_run(run: Run, results: Mapping[str, Result], seconds: dict[str, float
     """What is kept of results: scalars and their intervals, beside the settings."""
     scalars: dict[str, float | None] = {}
     intervals: dict[str, list[float]] = {}
+    rivals: dict[str, dict[str, float | None]] = {}
     for name, result in results.items():
-        for key, value in result.scalars.items():
-            scalars[f"{name}/{key}"] = float(value) if math.isfinite(value) else None  # JSON knows no NaN
+        scalars |= _finite(name, result.scalars)
+        for rival, scores in result.rivals.items():
+            rivals[rival] = rivals.get(rival, {}) | _finite(name, scores.scalars)
         for key, ends in result.intervals.items():
             if all(map(math.isfinite, ends)):
                 intervals[f"{name}/{key}"] = [float(end) for end in ends]
@@ -97,7 +112,14 @@ def record_run(run: Run, results: Mapping[str, Result], seconds: dict[str, float
         seconds=seconds,
         whole=whole,
         versions={"duet": __version__, "torch": str(torch.__version__), "python": platform.python_version()},
+        rivals=rivals,
+        beside_rivals=list(run.evaluate) if run.rivals else [],
     )
+
+
+def _finite(evaluation: str, scalars: Mapping[str, float]) -> dict[str, float | None]:
+    """EVALUATION/SCALAR -> number; JSON knows no NaN."""
+    return {f"{evaluation}/{key}": float(x) if math.isfinite(x) else None for key, x in scalars.items()}
 
 
 def tidy(run: Run, out: Path, keep: str) -> None:

@@ -4,25 +4,23 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
 from ..error import DuetError
+from ..interruption import stopped_as_by_ctrl_c
+from ..lock import Busy
 from ..plugin import import_plugin
 from ..progress import without_bars
 from ..training.experiment import from_dict
 from .computation import Failure, attempt
-from .lock import Busy
 from .plan import Run
 from .record import Record, finished
 
@@ -62,7 +60,7 @@ def in_turn(runs: Sequence[Run], place: Place) -> Ended:
 def side_by_side(runs: Sequence[Run], place: Place) -> Ended:
     """Several at a time, each in a process with its share of the threads."""
     queue, going = deque(runs), list[_Going]()
-    with _ended_by_sigterm():
+    with stopped_as_by_ctrl_c():
         try:
             while queue or going:
                 while queue and len(going) < place.jobs:
@@ -75,19 +73,6 @@ def side_by_side(runs: Sequence[Run], place: Place) -> Ended:
                     time.sleep(POLL)
         finally:
             _stop([one.process for one in going])
-
-
-@contextmanager
-def _ended_by_sigterm() -> Iterator[None]:
-    """SIGTERM ends it as Ctrl-C does: otherwise its processes would go on alone."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 @dataclass(frozen=True)
@@ -138,6 +123,7 @@ def job_of(run: Run, place: Place) -> dict[str, Any]:
         "evaluate": list(run.evaluate),
         "sizes": run.sizes,
         "transfer": list(run.transfer),
+        "rivals": run.rivals,
         "device": place.device,
         "keep": place.keep,
         "plugins": list(place.plugins),
@@ -148,7 +134,8 @@ def do_job(job: dict[str, Any], out: Path) -> Record | Failure:
     """Compute what `job_of` has described. The modules that it names are those that the user typed."""
     for name in job["plugins"]:
         import_plugin(name)
-    run = Run(job["labels"], from_dict(job["settings"]), tuple(job["evaluate"]), job["sizes"], tuple(job["transfer"]))
+    measured = (tuple(job["evaluate"]), job["sizes"], tuple(job["transfer"]), job["rivals"])
+    run = Run(job["labels"], from_dict(job["settings"]), *measured)
     with without_bars():
         return attempt(run, out, job["device"], job["keep"])
 

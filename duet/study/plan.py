@@ -26,6 +26,7 @@ KEYS = {
     "evaluate": "the evaluations of every run",
     "sizes": "how much the evaluations measure",
     "transfer": "other sets of images on which the features are tried",
+    "rivals": "whether pixels and an untrained network are measured beside every run",
 }
 WHERE = ("devices", "nodes", "strategy", "storage", "compile", "plugins")
 """Keys that say where a run is computed, not what."""
@@ -47,6 +48,7 @@ class Run:
     evaluate: tuple[str, ...] = ("classification",)
     sizes: str = "demo"
     transfer: tuple[str, ...] = ()
+    rivals: bool = False
 
     @property
     def name(self) -> str:
@@ -92,7 +94,7 @@ def read_study(path: str | os.PathLike[str]) -> Study:
 
 
 def expand(values: Mapping[str, Any], name: str = "study", source: str = "the study") -> Study:
-    """The study of plain values: base, vary, change, skip, evaluate, sizes, transfer."""
+    """The study of plain values: base, vary, change, skip, evaluate, sizes, transfer, rivals."""
     for key in values:
         if key not in KEYS:
             raise DuetError(f"{source} has an unknown key {shown(key)}{did_you_mean(str(key), KEYS)}")
@@ -108,6 +110,9 @@ def expand(values: Mapping[str, Any], name: str = "study", source: str = "the st
         evaluate = (*evaluate, "transfer")
     sizes = str(values.get("sizes", "demo"))
     find_sizes(sizes)
+    rivals = values.get("rivals", False)
+    if not isinstance(rivals, bool):
+        raise DuetError(f"{source}: rivals is true or false, not {rivals!r}")
     runs: dict[str, Run] = {}
     for labels, changes in _combinations(vary, source):
         if any(_holds(when, labels) for when in skipped):
@@ -117,7 +122,7 @@ def expand(values: Mapping[str, Any], name: str = "study", source: str = "the st
         where = f"{source}, {' '.join(labels.values())}" if labels else source
         for layer in (shared, changes):
             check_file(layer, where)
-        run = Run(labels, from_dict(merge(recipe, shared, changes), where), evaluate, sizes, transfer)
+        run = Run(labels, from_dict(merge(recipe, shared, changes), where), evaluate, sizes, transfer, rivals)
         runs.setdefault(run.key, run)
     if not runs:
         raise DuetError(f"{source} has no run: every combination is skipped")

@@ -31,6 +31,9 @@ class Record:
     seconds: dict[str, float] = field(default_factory=dict)
     whole: bool = True  # trained in one go, so that its seconds tell what such a run takes
     versions: dict[str, str] = field(default_factory=dict)
+    rivals: dict[str, dict[str, float | None]] = field(default_factory=dict)
+    """Scalars of those who have learned nothing, by their name."""
+    beside_rivals: list[str] = field(default_factory=list)  # the evaluations that they took part in
 
     @property
     def key(self) -> str:
@@ -48,16 +51,24 @@ class Record:
         same = all(asked[key] == value for key, value in self.settings.items() if key in asked and key not in WHERE)
         tried = {name.split("/")[1] for name in self.scalars if name.startswith("transfer/")}
         there = set(run.evaluate) <= set(self.evaluate) and {PurePath(name).name for name in run.transfer} <= tried
+        there = there and (not run.rivals or set(run.evaluate) <= set(self.beside_rivals))
         return same and self.sizes == run.sizes and there
 
     def joined(self, other: Record) -> Record:
         """This record with what another one of the same run has measured beside it."""
+        names = self.rivals.keys() | other.rivals.keys()
         return replace(
             self,
-            evaluate=[*self.evaluate, *(name for name in other.evaluate if name not in self.evaluate)],
+            evaluate=list(dict.fromkeys([*self.evaluate, *other.evaluate])),
+            beside_rivals=list(dict.fromkeys([*self.beside_rivals, *other.beside_rivals])),
+            rivals={name: {**other.rivals.get(name, {}), **self.rivals.get(name, {})} for name in sorted(names)},
             scalars={**other.scalars, **self.scalars},
             intervals={**other.intervals, **self.intervals},
         )
+
+    def rival(self, name: str) -> Record:
+        """A rival's numbers as a record of its own: with its name as the method, and no intervals."""
+        return replace(self, labels={**self.labels, "method": name}, scalars=self.rivals[name], intervals={}, rivals={})
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, as they stand in the file."""
@@ -85,7 +96,7 @@ def record_of(plain: Any, source: str) -> Record:
         raise DuetError(f"{source} is not a record of a study, or of another version of duet")
     try:
         record = Record(**{key: value for key, value in plain.items() if key != "format"})
-        for kept in (record.labels, record.settings, record.scalars, record.seconds):
+        for kept in (record.labels, record.settings, record.scalars, record.seconds, *record.rivals.values()):
             kept.items()
         return record
     except (TypeError, AttributeError) as error:
@@ -112,4 +123,4 @@ def begun(out: Path, run: Run) -> Record | None:
         record = read_record(path)
     except DuetError:
         return None
-    return record if record.answers(replace(run, evaluate=(), transfer=())) else None
+    return record if record.answers(replace(run, evaluate=(), transfer=(), rivals=False)) else None

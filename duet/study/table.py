@@ -69,6 +69,11 @@ class Table:
 
         return replace(self, cells={place: scaled(cell) for place, cell in self.cells.items()})
 
+    def turned(self) -> Table:
+        """Columns as rows; what is best stays what it was, and the rows beside are left out."""
+        cells = {(column, row): cell for (row, column), cell in self.cells.items()}
+        return replace(self, rows=self.columns, columns=self.rows, cells=cells, row_key="", beside={})
+
     def lines(self) -> list[tuple[str, list[Cell | None]]]:
         """Every row with its cells, each of others' numbers under ours of the same name."""
         found: list[tuple[str, list[Cell | None]]] = []

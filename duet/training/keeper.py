@@ -22,6 +22,7 @@ from ..error import DuetError
 from ..file import write_text
 from ..model.checkpoint import read_checkpoint, write_checkpoint
 from .module import Pretraining
+from .state import check_outside
 
 
 class Stopped(Exception):
@@ -41,8 +42,10 @@ class SafeCheckpoints(CheckpointIO):
 
     def load_checkpoint(self, path: Any, map_location: Any = None, weights_only: Any = None) -> dict[str, Any]:
         """Read a checkpoint."""
-        state: dict[str, Any] = read_checkpoint(Path(path))
-        return state
+        try:
+            return check_outside(read_checkpoint(Path(path)))
+        except DuetError as error:
+            raise DuetError(f"cannot go on from {path}: {error}") from None
 
     def remove_checkpoint(self, path: Any) -> None:
         """Delete a checkpoint."""

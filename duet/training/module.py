@@ -18,6 +18,7 @@ from ..model.checkpoint import as_tensor_like
 from ..networks import OnlineHead
 from ..objectives import all_gather
 from .experiment import Experiment, build_optimizer
+from .state import check_counts, check_optimizer, check_schedule, check_weights
 from .step import ViewCache, loss_of_batch, parameter_groups, step_seed
 
 DROPOUT = 0x5DEECE66D
@@ -99,7 +100,7 @@ class Pretraining(L.LightningModule):
         """Adam or AdamW with warm-up and cosine, as in the paper."""
         e = self.experiment
         optimizer = build_optimizer(parameter_groups(self.method, self.head), e)
-        per_epoch = self.images.batches_per_epoch(e.joined_batch // self.trainer.world_size, self.trainer.world_size)
+        per_epoch = self._per_epoch()
         total = math.ceil(per_epoch * e.epochs / e.added_batches)
         warm = e.warmup_epochs * per_epoch / e.added_batches
         schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: learning_rate(step, warm, total))
@@ -113,15 +114,33 @@ class Pretraining(L.LightningModule):
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Start after the batches that are done, if the images are still the same."""
         now = [len(self.images), self.images.num_classes]
-        if checkpoint.get("images", now) != now:
-            images, classes = checkpoint["images"]
+        before = checkpoint.get("images", now)
+        if before != now:
+            pair = isinstance(before, list) and len(before) == 2 and all(isinstance(count, int) for count in before)
+            began = f"{before[0]} images of {before[1]} classes" if pair else "other images"
             raise DuetError(
-                f"this run began with {images} images of {classes} classes, and now there are {now[0]} of {now[1]}; "
-                "restore them, or begin a new run"
+                f"this run began with {began}, and now there are {now[0]} of {now[1]}; restore them, or begin a new run"
             )
+        try:
+            self._check(checkpoint)
+        except DuetError as error:
+            raise DuetError(f"cannot go on from {self.trainer.ckpt_path}: {error}") from None
         self._start = int(checkpoint["batches"])
         # The last batch of a run is not the last of a longer one; where it is, Lightning sees so by its number.
         checkpoint["loops"]["fit_loop"]["epoch_loop.batch_progress"]["is_last_batch"] = False
+
+    def _check(self, checkpoint: dict[str, Any]) -> None:
+        """Refuse what is not a checkpoint of this run."""
+        made = self.configure_optimizers()
+        batches = self._per_epoch() * self.experiment.epochs
+        check_weights(checkpoint, self)
+        check_counts(checkpoint, self.trainer.fit_loop.state_dict(), batches)
+        check_optimizer(checkpoint, made["optimizer"], batches)
+        check_schedule(checkpoint, made["lr_scheduler"]["scheduler"], batches)
+
+    def _per_epoch(self) -> int:
+        world = self.trainer.world_size
+        return self.images.batches_per_epoch(self.experiment.joined_batch // world, world)
 
     def on_train_start(self) -> None:
         """Go on by the schedule of this run, which may be longer than before, and as the optimiser would have.

@@ -40,8 +40,3 @@ class PlainLoader(yaml.SafeLoader):  # type: ignore[misc]  # PyYAML has no types
         except (ValueError, LookupError, TypeError, AttributeError, OverflowError):
             kind = str(node.tag).rpartition(":")[2][:40]
             raise yaml.constructor.ConstructorError(None, None, f"a value that is no {kind}", node.start_mark) from None
-
-
-def parse_yaml(text: str) -> Any:
-    """The plain values of a text; what it gets wrong is a yaml.YAMLError."""
-    return yaml.load(text, Loader=PlainLoader)

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from ..error import DuetError
+from ..lock import locked
 
 SHARED = "DUET_RUN"
 """Lightning starts further processes with this environment and the same command line."""
+LOCK = ".lock"
 
 
 def rank() -> int:
@@ -36,3 +41,32 @@ def free_folder(folder: Path) -> Path:
         number += 1
         taken = folder.with_name(f"{folder.name}-{number}")
     return taken
+
+
+@contextmanager
+def alone_in(run: Path) -> Iterator[bool]:
+    """Hold a run's folder for this process and those of its run; tells whether the folder is new.
+
+    A new folder in which nothing was left vanishes again.
+    """
+    if rank() > 0:  # the first process holds it for all
+        yield False
+        return
+    # What a process leaves that is killed before it has begun is no run yet.
+    fresh = not run.exists() or (run.is_dir() and [left.name for left in run.iterdir()] == [LOCK])
+    try:
+        with locked(run / LOCK):
+            yield fresh
+    finally:
+        if fresh:
+            with suppress(OSError):  # there is something in it
+                run.rmdir()
+
+
+def clear_folder(run: Path) -> None:
+    """Remove all that is in a run's folder but its lock."""
+    for left in run.iterdir():
+        if left.is_dir():
+            shutil.rmtree(left, ignore_errors=True)
+        elif left.name != LOCK:
+            left.unlink(missing_ok=True)

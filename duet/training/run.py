@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import shutil
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
@@ -19,7 +18,7 @@ from lightning.fabric.utilities.exceptions import MisconfigurationException
 from ..data import Images
 from ..device import find_device
 from ..error import DuetError
-from ..file import sweep_partial, write_text
+from ..file import NoSpace, sweep_partial, write_text
 from ..groups import Group, Stack
 from ..methods import METHODS, Method, register_method
 from ..model import Encoder, fit_action, has_spectrum, orbit_views, spectrum_of
@@ -39,9 +38,10 @@ from .experiment import (
     unused_keys,
 )
 from .keeper import Keeper, SafeCheckpoints, Stopped
+from .machine import as_begun, note_machine
 from .module import Pretraining
 from .network import build_network, input_statistics, views_of_run
-from .process import choose_folder, free_folder
+from .process import alone_in, choose_folder, clear_folder, free_folder
 from .provenance import provenance_of
 from .recipe import read_yaml
 
@@ -77,6 +77,33 @@ def train(
     _hush_lightning()
     _check_processes(experiment)
     run = choose_folder(out, experiment.name, experiment.nodes)
+    with alone_in(run) as fresh:
+        own = (images, backbone, method, stack)
+        try:
+            with as_begun(run):
+                _train_alone(experiment, run, fresh, *own, device, track, checkpoint_every, quiet)
+        except NoSpace as full:
+            if not (run / "config.yaml").exists():
+                raise
+            left = f"no space left to write {full.path}"
+            raise DuetError(f"{left}; free some and go on with: duet train --resume {run}") from None
+    return run
+
+
+def _train_alone(
+    experiment: Experiment,
+    run: Path,
+    fresh: bool,
+    images: Images | None,
+    backbone: Backbone | None,
+    method: Method | Callable[[Backbone], Method] | None,
+    stack: Stack | None,
+    device: str,
+    track: str | None,
+    checkpoint_every: int | None,
+    quiet: bool,
+) -> None:
+    """Train in a folder that this process holds."""
     kept = keep_aside(images or open_data(experiment), experiment.calibrate, experiment.joined_batch)
     images = kept.trained
     torch.manual_seed(experiment.seed)
@@ -96,7 +123,6 @@ def train(
         module.double()  # before a checkpoint is loaded into it: float32 would round the weights
     if experiment.compile:
         method.backbone.compile()
-    fresh = not run.exists()
     keeper = Keeper(run, checkpoint_every, begin=partial(_begin, run, experiment, images))
     trainer = _trainer(experiment, run, keeper, device, track, quiet)
     module.images.batches_per_epoch(experiment.joined_batch // trainer.world_size, trainer.world_size)
@@ -105,7 +131,7 @@ def train(
     except Exception as error:
         # What failed before its first step is no run: a folder of it would only be in the way.
         if fresh and trainer.is_global_zero and not module.latest:
-            shutil.rmtree(run, ignore_errors=True)
+            clear_folder(run)
         if isinstance(error, RuntimeError) and "loading state_dict" in str(error):
             raise DuetError(f"{keeper.checkpoint} is of another model; was config.yaml changed since?") from None
         raise
@@ -117,7 +143,6 @@ def train(
         device_of_training = trainer.strategy.root_device  # Lightning has brought the weights back to the CPU
         _finish(module, experiment, stack.tracked, kept, device_of_training).save(run / "model")
     trainer.strategy.barrier()
-    return run
 
 
 def resume(run: str | os.PathLike[str], epochs: int | None = None, **options: Any) -> bool:
@@ -172,6 +197,7 @@ def _begin(run: Path, experiment: Experiment, images: Images) -> None:
         before = _experiment_of(run).epochs
         if before < experiment.epochs:
             os.replace(run / "model", free_folder(run / f"model-{before}-epochs"))
+    note_machine(run)
     write_text(run / "config.yaml", experiment.to_yaml())
     _list_skipped(run, images)
 

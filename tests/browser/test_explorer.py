@@ -18,16 +18,16 @@ def address(tmp_path_factory):
     from dataclasses import replace
 
     from duet.explorer.opening import open_explorer
-    from duet.explorer.page import build, import_gradio, launch
+    from duet.explorer.page import import_gradio, opened
+    from duet.explorer.upload import Uploads
 
     patch = pytest.MonkeyPatch()
-    patch.setenv("GRADIO_TEMP_DIR", str(tmp_path_factory.mktemp("gradio")))
+    folder = tmp_path_factory.mktemp("gradio")
+    patch.setenv("GRADIO_TEMP_DIR", str(folder))  # undone afterwards
     explorer = open_explorer(make_model(tmp_path_factory.mktemp("model")))
     explorer = replace(explorer, labels=(HOSTILE, *explorer.labels[1:]), run=f"mine {HOSTILE}")
-    gradio = import_gradio()
-    page = build(explorer, gradio)
-    yield launch(page, gradio)
-    page.close(verbose=False)
+    with opened(explorer, import_gradio(folder), Uploads(folder)) as address:
+        yield address
     patch.undo()
 
 

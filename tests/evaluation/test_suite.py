@@ -223,6 +223,17 @@ def test_what_is_not_the_runs_own_replaces_nothing(tmp_path, monkeypatch):
     assert not (tmp_path / "decoders").exists()
 
 
+@pytest.mark.parametrize("data", ["..", ".", "inner/..", "../photos", "../photos/"])
+def test_results_on_other_images_stay_in_a_folder_of_their_own(tmp_path, monkeypatch, data):
+    run, inside = tmp_path / "run", tmp_path / "photos"
+    (inside / "inner").mkdir(parents=True)
+    random_encoder().save(run / "model")
+    monkeypatch.chdir(inside / "inner" if data == ".." else inside)
+    monkeypatch.setattr(suite, "open_splits", lambda wanted: (None, None))
+    context = suite.open_context(run, data=data)
+    assert suite.results_folder(run, context).resolve() == run / "results" / "photos"
+
+
 def test_every_subject_gets_an_action_of_its_own_training_images():
     brings = random_encoder(size=12)
     without = Encoder(brings.backbone, brings.layout, brings.groups, image_size=12)

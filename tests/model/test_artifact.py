@@ -1,6 +1,7 @@
 """A model on disk: it comes back equal, and a stranger's folder cannot harm."""
 
 import json
+import os
 
 import pytest
 import torch
@@ -72,12 +73,17 @@ def test_saving_again_replaces_the_model_and_leaves_no_trace_of_the_work(folder)
 
 
 def test_what_makes_it_a_model_is_written_last(tmp_path, monkeypatch):
-    def stop(*_):
-        raise KeyboardInterrupt
+    real = os.replace
 
-    monkeypatch.setattr("duet.model.artifact.write_text", stop)
+    def stop(partial, path):
+        if path.name == "config.json":
+            raise KeyboardInterrupt
+        real(partial, path)
+
+    monkeypatch.setattr("duet.file.os.replace", stop)
     with pytest.raises(KeyboardInterrupt):
         model().save(tmp_path / "model")
+    assert sorted(path.name for path in (tmp_path / "model").iterdir()) == ["README.md", "model.safetensors"]
     with pytest.raises(ValueError, match="no model in"):
         load(tmp_path / "model")
 

@@ -17,7 +17,7 @@ from duet.paper.claims import GROUPS, SCALES, claims, main
 
 KEY = "classification/logistic"
 ROOT = Path(__file__).parents[2]
-PAGE, RECORDS = ROOT / "docs" / "results" / "claims.md", ROOT / "docs" / "results" / "study"
+PAGE, RECORDS = ROOT / "docs" / "results" / "claims.md", ROOT / "docs" / "results" / "study" / "results"
 
 
 def record(method, seed, value, group="rot4", width=None, key=KEY, **changes):

@@ -11,9 +11,11 @@ from duet.paper.maps import Maps
 from duet.paper.measured import Measured
 from duet.paper.reproduction import Request, known_reproductions
 from duet.paper.rrc_plus_one import RrcPlusOne
+from duet.paper.scores import Scores, with_readings
 from duet.paper.sweeps import BINS, SIGMAS, SWEEPS, WEIGHTS, Sweeps, draw_sweep
 from duet.paper.transfers import SETS, Transfers
 from duet.study.computation import record_run
+from duet.study.record import Record
 
 TINY = {
     **{"preset": "demo", "epochs": 1, "subset": 100, "batch_size": 50, "encoder": "tiny", "dim": 16},
@@ -53,6 +55,35 @@ def test_a_second_result_of_a_run_trains_nothing_and_keeps_the_first(tmp_path, m
     monkeypatch.setattr("duet.study.computation.evaluate", None)
     Tried().run(request)
     assert run.key in {path.stem for path in (tmp_path / "results").glob("*.json")}
+
+
+def scored(labels, scalars, rivals=None):
+    return Record("x", "h", {"seed": "0", **labels}, {}, [], "demo", scalars, rivals=rivals or {})
+
+
+def test_readings_have_no_unit():
+    turned = {"recovery/constant_median_error_degrees": 90.0, "recovery/probe_median_error_degrees": 45.0}
+    quarters = {"recovery/constant_accuracy": 0.25, "recovery/accuracy": 0.625, "recovery/probe_accuracy": 0.25}
+    continuous, finite = (with_readings(scored({"group": "x"}, own)) for own in (turned, quarters))
+    assert continuous.value("reading/probe") == 0.5
+    assert continuous.value("reading/table") is None
+    assert finite.value("reading/table") == 0.5
+    assert finite.value("reading/probe") == 0.0
+    assert with_readings(scored({"group": "x"}, {})).value("reading/probe") is None
+
+
+def test_the_scores_have_rows_of_rivals(tmp_path):
+    beside = {"pixels": {"classification/logistic": 0.41}, "untrained": {"classification/logistic": 0.33}}
+    records = [
+        scored({"group": group, "method": method}, {"classification/logistic": 0.5}, beside)
+        for group in ("rot4", "hue")
+        for method in ("simclr", "duet")
+    ]
+    [path] = Scores().tables(records, tmp_path, "method", "group")
+    rows = path.read_text().splitlines()[2:6]
+    assert [row.split(" | ")[0] for row in rows] == ["| simclr", "| duet", "| pixels", "| untrained"]
+    assert rows[2].count("0.41") == 2
+    assert all(run.rivals for run in Scores().study(Request(tmp_path)).runs)
 
 
 def test_they_are_runs_of_table_2(tmp_path):

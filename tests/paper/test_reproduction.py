@@ -18,14 +18,16 @@ def runs_of(reproduction, tmp_path, **request):
     return {run.name: run.experiment for run in reproduction.study(Request(tmp_path, **request)).runs}
 
 
-def test_rrc_plus_one_is_ten_groups_by_five_methods_where_they_have_a_meaning(tmp_path):
+def test_rrc_plus_one_is_ten_groups_by_six_methods_where_they_have_a_meaning(tmp_path):
     runs = runs_of(RrcPlusOne(), tmp_path)
-    assert len(runs) == 144
-    assert list(runs)[47].endswith("seed0")
-    assert list(runs)[48].endswith("seed1")  # all of the first seed come first
+    assert len(runs) == 3 * 53
+    assert list(runs)[52].endswith("seed0")
+    assert list(runs)[53].endswith("seed1")  # all of the first seed come first
     assert "scale-essl-seed0" not in runs
     assert "scale-duet_separate-seed0" not in runs
     assert runs["hue-duet_separate-seed0"].options == {"views": "separate"}
+    theirs = {run.group for run in runs.values() if run.options == {"targets": "authors"}}
+    assert theirs == {("rot360",), ("brightness",), ("contrast",), ("saturation",), ("hue",)}
     assert {run.stack for run in runs.values()} == {"rrc"}
     assert {run.subset for run in runs.values()} == {10_000}
     strong = {"rot4", "rot360", "vflip", "scale"}
@@ -39,7 +41,7 @@ def test_rrc_plus_one_is_ten_groups_by_five_methods_where_they_have_a_meaning(tm
 
 def test_the_full_stack_has_simclr_with_and_without_the_group(tmp_path):
     runs = runs_of(FullStack(), tmp_path, seeds=1)
-    assert len(runs) == 20
+    assert len(runs) == 22
     assert {run.stack for run in runs.values()} == {"full"}
     assert runs["hue-simclr_without-seed0"].options == {"leave_out": True}
     assert runs["hue-simclr-seed0"].options == {}
@@ -47,11 +49,11 @@ def test_the_full_stack_has_simclr_with_and_without_the_group(tmp_path):
 
 def test_at_the_papers_scale_the_papers_presets_run(tmp_path):
     runs = runs_of(RrcPlusOne(), tmp_path, scale="paper", seeds=1)
-    assert len(runs) == 3 * 48
+    assert len(runs) == 3 * 53
     assert runs["cifar100-rot4-duet-seed0"].weight == 1000
     assert {run.epochs for run in runs.values()} == {800}
     full = runs_of(FullStack(), tmp_path, scale="paper", seeds=1)
-    assert len(full) == 3 * 57
+    assert len(full) == 3 * 62
     assert {run.weight for name, run in full.items() if "-duet-" in name} == {10}
 
 
@@ -91,7 +93,7 @@ def test_tables_are_drawn_from_records_with_the_papers_beside(tmp_path):
     assert "| ESSL | **60.05 ± 0.07** |" in text
     assert "| ESSL (paper, cifar10) | 86.55 ± 0.13 (3) | 89.33 ± 0.32 (3) |" in text
     with open(tmp_path / "full-stack-cifar10.csv") as file:
-        assert len(list(csv.DictReader(file))) == 20 + 16
+        assert len(list(csv.DictReader(file))) == 22 + 16
     with pytest.raises(DuetError, match="no run of rrc-plus-one is finished"):
         RrcPlusOne().draw(request)
 

@@ -15,10 +15,11 @@ import yaml
 
 from duet.cli import main
 from duet.error import DuetError
+from duet.evaluation import evaluate
+from duet.lock import Busy, locked
 from duet.study import expand, read_records, read_study
 from duet.study.command import command_lines
 from duet.study.computation import record_run, run_folder
-from duet.study.lock import Busy, locked
 from duet.study.runner import run_study
 from duet.training.experiment import from_dict, method_options
 
@@ -55,6 +56,30 @@ def test_another_evaluation_needs_no_other_training(tmp_path, tiny, monkeypatch)
     assert {key.split("/")[0] for key in record.scalars} == {"classification", "marginals"}
 
 
+def test_rivals_stand_beside_every_run_and_are_measured_once(tmp_path, tiny, monkeypatch):
+    values = {"base": tiny, "vary": {"method": ["simclr", "duet"]}, "sizes": "quick"}
+    run_study(expand(values), tmp_path)
+    assert all(record.rivals == {} for record in read_records(tmp_path))
+    monkeypatch.setattr("duet.study.computation.train", None)
+    study = expand({**values, "rivals": True})
+    assert run_study(study, tmp_path).failed == {}
+    duet, simclr = read_records(tmp_path)
+    assert duet.rivals == simclr.rivals
+    assert set(duet.rivals) == {"pixels", "untrained"}
+    direct = evaluate(run_folder(tmp_path, study.runs[1]), "classification", sizes="quick", out=tmp_path / "direct")
+    pixels = direct["classification"].rivals["pixels"].scalars["logistic"]
+    assert duet.rival("pixels").value("classification/logistic") == pixels
+    assert duet.rival("pixels").labels["method"] == "pixels"
+    assert duet.value("classification/logistic") == direct["classification"].scalars["logistic"]
+    kept = {path.parent.name for path in (tmp_path / "rivals").rglob("classification.json")}
+    assert kept == {"pixels", "untrained"}
+    monkeypatch.setattr("duet.study.computation.compute", None)  # nothing is measured again
+    run_study(study, tmp_path)
+    assert "--no-rivals" not in next(command_lines(study, tmp_path))
+    with pytest.raises(DuetError, match="rivals is true or false"):
+        expand({**values, "rivals": "pixels"})
+
+
 def test_a_failing_run_does_not_stop_the_others(tmp_path, tiny, capsys):
     path = tmp_path / "mine.yaml"
     broken = {"name": "broken", "data": str(tmp_path / "nowhere")}
@@ -87,7 +112,7 @@ def test_what_another_process_computes_is_waited_for_at_the_end(tmp_path, tiny, 
         order.append(run.name)
         return record_run(run, {}, {"train": 1.0}, True)
 
-    def lock(path, wait):
+    def lock(path, wait, name):
         if path.name in busy and not wait:
             raise Busy
         return contextlib.nullcontext()
@@ -96,16 +121,6 @@ def test_what_another_process_computes_is_waited_for_at_the_end(tmp_path, tiny, 
     monkeypatch.setattr("duet.study.computation.locked", lock)
     assert run_study(study, tmp_path).code == 0
     assert order == ["seed1", "seed0"]
-
-
-def test_a_lock_has_one_holder(tmp_path):
-    with locked(tmp_path / "a" / "b", wait=False):
-        with pytest.raises(Busy), locked(tmp_path / "a" / "b", wait=False):
-            pass
-        with locked(tmp_path / "a" / "c", wait=False):
-            pass
-    with locked(tmp_path / "a" / "b", wait=False):
-        pass
 
 
 def test_several_at_a_time_give_the_same_numbers_and_go_on_past_a_failure(tmp_path, tiny, monkeypatch):

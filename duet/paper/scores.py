@@ -1,0 +1,74 @@
+"""The runs of Table 2 beside pixels and an untrained network: class, element, retrieval and spectrum."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from ..study.record import Record
+from .accuracy import DUET_0, GROUPS, SEPARATE
+from .measured import Measured
+from .reproduction import Request, register
+
+
+@register
+class Scores(Measured):
+    """What every method's features know, and what those who have learned nothing know."""
+
+    name = "scores"
+    summary = "the runs of Table 2 beside pixels and an untrained network: class, element, retrieval, spectrum"
+    evaluate = ("classification", "recovery", "spectrum", "retrieval")
+    scalars = (
+        *("classification/logistic", "reading/table", "reading/probe", "reading/content_probe"),
+        *("retrieval/hit1_prescribed", "retrieval/hit1_fitted", "retrieval/hit1_spectral", "retrieval/chance_hit1"),
+        *("spectrum/equivariant_planes", "spectrum/invariant_dimensions"),
+    )
+    groups = GROUPS
+    methods = ("simclr", "essl", DUET_0, "duet", SEPARATE)
+
+    def values(self, request: Request) -> dict[str, Any]:
+        """With rivals; where the group is left out, scale would leave no crop."""
+        skip = [{"method": ["essl", "duet-separate"], "group": "scale"}]
+        return {**super().values(request), "rivals": True, "skip": skip}
+
+    def tables(self, records: Sequence[Record], out: Path, rows: str, columns: str) -> list[Path]:
+        """Of every score a table, the rivals' rows below."""
+        found = [with_readings(record) for record in [*records, *rivals(records)]]
+        return super().tables(found, out, rows, columns)
+
+
+def rivals(records: Sequence[Record]) -> list[Record]:
+    """The rivals as rows of their own, once for every group and seed: they do not depend on the method."""
+    found: dict[tuple[str, str, str], Record] = {}
+    for record in records:
+        for name in record.rivals:
+            found.setdefault((name, record.labels["group"], record.labels["seed"]), record.rival(name))
+    return list(found.values())
+
+
+def with_readings(record: Record) -> Record:
+    """With how well g is read, whatever its unit: 0 as if the image were ignored, 1 without error.
+
+    Of a finite group it is the accuracy beyond chance, of others the median error; off the table and by linear probes.
+    """
+    readings = {
+        f"reading/{name}": reading(record, prefix)
+        for name, prefix in (("table", ""), ("probe", "probe_"), ("content_probe", "content_probe_"))
+    }
+    return replace(record, scalars={**record.scalars, **readings})
+
+
+def reading(record: Record, prefix: str) -> float | None:
+    """The share of the way from ignoring the image to no error; None where it was not measured."""
+    blind = record.value("recovery/constant_accuracy")
+    if blind is not None:
+        found = record.value(f"recovery/{prefix}accuracy")
+        return None if found is None else (found - blind) / (1 - blind)
+    start = "recovery/constant_median_error_"
+    unit = next((name.removeprefix(start) for name in record.scalars if name.startswith(start)), None)
+    if unit is None:
+        return None
+    worst, found = record.value(f"{start}{unit}"), record.value(f"recovery/{prefix}median_error_{unit}")
+    return None if found is None or not worst else 1 - found / worst

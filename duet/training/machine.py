@@ -1,0 +1,80 @@
+"""On what a run was begun: the same bytes come of the same number of threads, the same torch and kind of processor."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import platform
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ..data.cores import available_cores
+from ..file import write_json
+
+log = logging.getLogger(__name__)
+
+FILE = "machine.json"
+LONGEST = 10_000
+"""Bytes that are read of it."""
+THREADS = "OMP_NUM_THREADS"
+"""Lightning chooses a number of threads for several processes, unless this names one."""
+
+
+def this_machine() -> dict[str, Any]:
+    """What decides how sums are rounded, beside the device: it is no part of an experiment, and in no hash."""
+    return {"threads": torch.get_num_threads(), "torch": str(torch.__version__), "processor": platform.machine()}
+
+
+def note_machine(run: Path) -> None:
+    """Write it into a run's folder once, when the run begins."""
+    if not (run / FILE).exists():
+        write_json(run / FILE, this_machine())
+
+
+@contextmanager
+def as_begun(run: Path) -> Iterator[None]:
+    """With as many threads as a run was begun with, where they can be had; where bytes may differ, one line says so."""
+    began, here = _read(run / FILE), this_machine()
+    threads = began.pop("threads", here["threads"])
+    others = [f"{key} {value}, here {here[key]}" for key, value in began.items() if value != here[key]]
+    possible = threads == here["threads"] or threads <= available_cores()
+    if not possible:
+        others.insert(0, f"threads {threads}, here {here['threads']}")
+    if others:
+        log.warning("%s was begun with %s: its bytes may be others than there", run, "; ".join(others))
+    if not possible or threads == here["threads"]:
+        yield
+        return
+    log.info("threads: %d, as when %s was begun, and not %d", threads, run, here["threads"])
+    before = os.environ.get(THREADS)
+    torch.set_num_threads(threads)
+    os.environ[THREADS] = str(threads)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(here["threads"])
+        if before is None:
+            del os.environ[THREADS]
+        else:
+            os.environ[THREADS] = before
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """What a run says of where it was begun; nothing where it was begun before there was such a file."""
+    if not path.exists():
+        return {}
+    try:
+        with path.open("rb") as file:
+            plain = json.loads(file.read(LONGEST))
+        threads = plain["threads"]
+        if type(threads) is not int or threads < 1:
+            raise ValueError("an odd number of threads")
+        return {"threads": threads, **{key: str(plain[key])[:40] for key in ("torch", "processor")}}
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        log.warning("%s cannot be read: with how many threads the run was begun is not known", path)
+        return {}

@@ -1,0 +1,56 @@
+"""The tables in the docs and in the README are what the records beside them give."""
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from duet.cli import main
+from duet.paper.accuracy import GROUPS
+from duet.paper.rrc_plus_one import RrcPlusOne
+from duet.study import read_records
+from duet.study.form import as_markdown
+
+ROOT = Path(__file__).parents[2]
+STUDY = ROOT / "docs" / "results" / "study"
+DRAWN = sorted(STUDY.glob("*.md"))
+NAMES = {"scores", "sweeps", "rrc-plus-one", "full-stack", "maps", "marginals", "dependence", "transfer"}
+
+
+@pytest.fixture(scope="module")
+def drawn(tmp_path_factory):
+    """All tables, drawn from a copy of the records alone."""
+    out = tmp_path_factory.mktemp("study")
+    shutil.copytree(STUDY / "results", out / "results")
+    for name in sorted(NAMES | {"reconstruction", "cost"}):
+        main(["reproduce", name, "--draw", "--out", str(out)])
+    return out
+
+
+def test_there_are_tables():
+    assert {"rrc-plus-one-cifar10"} <= {path.stem for path in DRAWN}
+
+
+@pytest.mark.parametrize("page", DRAWN, ids=lambda page: page.stem)
+def test_a_table_is_what_its_records_give(page, drawn):
+    for ending in ("md", "csv"):
+        kept = page.with_suffix(f".{ending}")
+        assert kept.read_text() == (drawn / kept.name).read_text(), f"draw {kept.name} again"
+
+
+def readme_table():
+    """Groups by methods of the crop and one transformation: ours alone."""
+    records = [record for record in read_records(STUDY) if record.settings["stack"] == "rrc"]
+    methods = {"simclr", "essl", "duet0", "duet", "duet-separate"}
+    usual = [record for record in records if record.labels.get("method") in methods and "change" not in record.labels]
+    return RrcPlusOne().table(usual, "cpu", "cifar10").turned()
+
+
+def test_the_readme_has_the_table_of_the_records():
+    wanted = as_markdown(readme_table())
+    rows = wanted.splitlines()[2 : 2 + len(GROUPS)]
+    text = (ROOT / "README.md").read_text()
+    missing = [row for row in rows if row not in text]
+    assert not missing, f"the README should have\n{wanted}"
+    assert re.search(r"pixels[^.]*\d\d\.\d %", text), "beside every figure its trivial rival"
