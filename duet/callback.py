@@ -73,7 +73,7 @@ class OnlineEquivariance(Callback):
         features = self._features_of(module)
         metric = EquivarianceSpectrum(self.group, harmonics=self.harmonics).to(module.device)
         precision = trainer.precision_plugin
-        with isolate_rng(), torch.no_grad(), _in_evaluation_mode(module), precision.forward_context():
+        with isolate_rng(), torch.no_grad(), in_evaluation_mode(module), precision.forward_context():
             for rows, g in self._views(trainer.global_rank, trainer.world_size):
                 images = self.group.apply(self.images[rows].to(module.device), g)
                 z = features(precision.convert_input(images))
@@ -113,7 +113,7 @@ class OnlineEquivariance(Callback):
 
 
 @contextmanager
-def _in_evaluation_mode(module: nn.Module) -> Iterator[None]:
+def in_evaluation_mode(module: nn.Module) -> Iterator[None]:
     """Every part in evaluation mode, and afterwards as it was."""
     before = [(part, part.training) for part in module.modules()]
     module.eval()

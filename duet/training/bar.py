@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from typing import Any
 
 import lightning as L
@@ -10,18 +11,24 @@ from lightning.pytorch.callbacks import Callback
 from lightning.pytorch.utilities import rank_zero_only
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from rich.table import Column
+from torch import Tensor
 
 from ..progress import new_progress
+from .glance import Glance
 from .module import Pretraining
+
+NO_TERMS = ("loss", "head", "head_accuracy")
+EVERY = 0.5
+"""Seconds between two moves of the bar."""
 
 
 class Bar(Callback):
-    """Live progress: epoch, step, every term, the head's accuracy, time left."""
+    """Live progress: epoch, step, every term of the loss, the head's accuracy, the held-out error, time left."""
 
-    def __init__(self, label: str) -> None:
+    def __init__(self, label: str, glance: Glance | None = None) -> None:
         self.progress: Progress | None = None
         self.task: TaskID | None = None
-        self.label = label
+        self.label, self.glance = label, glance
 
     @rank_zero_only
     def on_train_start(self, trainer: L.Trainer, module: L.LightningModule) -> None:
@@ -37,6 +44,8 @@ class Bar(Callback):
         )
         self.task = self.progress.add_task(self.label, total=len(module.steps), completed=module.steps.start, terms="")
         self.shown = 0.0
+        if self.glance is not None:
+            self.glance.begin()
         self.progress.start()
 
     @rank_zero_only
@@ -48,17 +57,27 @@ class Bar(Callback):
         assert self.progress is not None
         assert self.task is not None
         done = batch_idx + 1
-        if time.monotonic() - self.shown < 0.5 and done < len(module.steps):
+        if time.monotonic() - self.shown < EVERY and done < len(module.steps):
             return
         self.shown = time.monotonic()
         epoch = min(batch_idx // module.steps.per_epoch + 1, module.steps.epochs)
-        # The loss is the sum of the terms, and of the head its accuracy says enough.
-        shown = {name: value for name, value in module.latest.items() if name not in ("loss", "head")}
-        terms = " ".join(f"{name.removesuffix('_accuracy')} {float(value):.3g}" for name, value in shown.items())
+        words = [in_words(module.latest)]
+        if self.glance is not None and not self.progress.disable:
+            words += self.glance(trainer, module)
         label = f"{self.label} epoch {epoch}/{module.steps.epochs}"
-        self.progress.update(self.task, completed=done, description=label, terms=terms)
+        self.progress.update(self.task, completed=done, description=label, terms="; ".join(words))
 
     def teardown(self, trainer: L.Trainer, module: L.LightningModule, stage: str) -> None:
         """Leave the bar as it is."""
         if self.progress is not None:
             self.progress.stop()
+
+
+def in_words(latest: Mapping[str, Tensor]) -> str:
+    """The numbers of a step, each with what it is: "losses content 9.25, group 50.7; head accuracy 0.54".
+
+    The loss is the sum of its terms, and of the head its accuracy says enough.
+    """
+    losses = [f"{name} {float(value):.3g}" for name, value in latest.items() if name not in NO_TERMS]
+    accuracy = [f"head accuracy {float(latest[name]):.3g}" for name in latest if name == "head_accuracy"]
+    return "; ".join([f"{'losses' if len(losses) > 1 else 'loss'} {', '.join(losses)}", *accuracy])

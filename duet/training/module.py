@@ -72,6 +72,7 @@ class Pretraining(L.LightningModule):
         self.images = images
         self.head = OnlineHead(method.backbone.dim, images.num_classes) if images.num_classes > 1 else None
         self.latest: dict[str, Tensor] = {}
+        self.features: Tensor | None = None
         self._start = 0
 
     def train_dataloader(self) -> Steps:
@@ -81,15 +82,18 @@ class Pretraining(L.LightningModule):
         return self.steps
 
     def training_step(self, batch: tuple[Tensor, Tensor], index: int) -> Tensor:
-        """The loss of a batch; `latest` keeps its terms."""
+        """The loss of a batch; `latest` keeps its terms, and `features` what they are of."""
         images, labels = batch
         seed = step_seed(self.experiment.seed, index, self.global_rank)
         generator = torch.Generator().manual_seed(seed)
         torch.manual_seed(seed ^ DROPOUT)  # what a network itself draws is a function of the step, too
         gather = all_gather if self.trainer.world_size > 1 else None
-        watched = (self.head, labels, gather, self.experiment.pieces)
+        watched = (self.head, labels, gather, self.experiment.pieces, self._keep_features)
         loss, self.latest = loss_of_batch(self.method, self.stack, images, generator, *watched)
         return loss
+
+    def _keep_features(self, z: Tensor) -> None:
+        self.features = z
 
     def optimizer_step(self, epoch: int, batch_idx: int, optimizer: Any, optimizer_closure: Any = None) -> None:
         """A step, and then what the method does after it: here, so that a checkpoint of this step holds both."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from importlib.resources import files
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 import yaml
 
 from ..error import DuetError, did_you_mean, first_line
-from .plain_yaml import PlainLoader
+from .plain_yaml import parse_yaml
 
 _METHODS_OWN = ("weight", "options")
 """Keys that belong to the method that a file names: another method has its own."""
@@ -19,38 +18,10 @@ _BY_GROUP = ("weight", "turns")
 """Keys for which a recipe may have one value for every group."""
 
 
-MOST_VALUES = 100_000
-"""In a file, those that stand for others counted as often as they stand: a few lines could ask for all memory."""
-
-
-def _plain_values(text: str) -> Any:
-    """What a text says, plain values only; how many is counted before any of them is made."""
-    loader = PlainLoader(text)
-    try:
-        node = loader.get_single_node()
-        if _values(node, {}) > MOST_VALUES:
-            raise yaml.YAMLError(f"it stands for more than {MOST_VALUES:,} values; write fewer, or without anchors")
-        return None if node is None else loader.construct_document(node)
-    finally:
-        loader.dispose()
-
-
-def _values(node: Any, known: dict[int, float]) -> float:
-    """How many values a node of YAML stands for; infinitely many where it holds itself."""
-    if not isinstance(node, yaml.CollectionNode):
-        return 1
-    if id(node) not in known:
-        known[id(node)] = math.inf
-        # A mapping holds pairs of nodes, a list nodes.
-        parts = (part for item in node.value for part in (item if isinstance(item, tuple) else (item,)))
-        known[id(node)] = 1 + sum(_values(part, known) for part in parts)
-    return known[id(node)]
-
-
 def read_yaml(path: Path) -> dict[str, Any]:
     """The plain values of a YAML file."""
     try:
-        values = _plain_values(path.read_text())
+        values = parse_yaml(path.read_text())
     except yaml.MarkedYAMLError as error:
         line = "" if error.problem_mark is None else f" in line {error.problem_mark.line + 1}"
         raise DuetError(f"cannot read the configuration {path}: {error.problem or 'not YAML'}{line}") from None

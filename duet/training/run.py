@@ -14,6 +14,7 @@ from typing import Any
 import lightning as L
 import torch
 from lightning.fabric.utilities.exceptions import MisconfigurationException
+from lightning.pytorch.callbacks import Callback
 
 from ..data import Images
 from ..device import find_device
@@ -34,16 +35,20 @@ from .experiment import (
     build_method,
     build_stack,
     from_file,
+    group_weight,
     open_data,
     unused_keys,
 )
+from .glance import glance_at
 from .keeper import Keeper, SafeCheckpoints, Stopped
 from .machine import as_begun, note_machine
 from .module import Pretraining
 from .network import build_network, input_statistics, views_of_run
+from .outlook import check_batch, check_scales, warn_of_few_steps, warn_of_small_images
 from .process import alone_in, choose_folder, clear_folder, free_folder
 from .provenance import provenance_of
 from .recipe import read_yaml
+from .watch import Watch
 
 log = logging.getLogger(__name__)
 
@@ -76,6 +81,7 @@ def train(
     _check_arguments(experiment, images, backbone, stack)
     _hush_lightning()
     _check_processes(experiment)
+    check_scales(experiment.temperature, group_weight(experiment))
     run = choose_folder(out, experiment.name, experiment.nodes)
     with alone_in(run) as fresh:
         own = (images, backbone, method, stack)
@@ -104,8 +110,11 @@ def _train_alone(
     quiet: bool,
 ) -> None:
     """Train in a folder that this process holds."""
-    kept = keep_aside(images or open_data(experiment), experiment.calibrate, experiment.joined_batch)
+    images = images or open_data(experiment)
+    check_batch(len(images), experiment)
+    kept = keep_aside(images, experiment.calibrate, experiment.joined_batch)
     images = kept.trained
+    warn_of_few_steps(len(images), experiment)
     torch.manual_seed(experiment.seed)
     method = _method(experiment, backbone, method, (images.shape[1], images.shape[2]))
     experiment = _as_trained(experiment, method, backbone)
@@ -115,6 +124,7 @@ def _train_alone(
     stack = stack or build_stack(experiment)
     turns_of(experiment, method, stack.tracked, images)
     _check_effect(images, stack.tracked, experiment.seed)
+    warn_of_small_images(method.backbone, experiment, (images.shape[1], images.shape[2]))
     cached = views_of_run(experiment, method, images, stack, device)
     if experiment.normalize:
         method.backbone.normalise_by(*input_statistics(method.backbone, cached or images, experiment.seed))
@@ -124,7 +134,10 @@ def _train_alone(
     if experiment.compile:
         method.backbone.compile()
     keeper = Keeper(run, checkpoint_every, begin=partial(_begin, run, experiment, images))
-    trainer = _trainer(experiment, run, keeper, device, track, quiet)
+    watch = Watch(run)
+    glance = None if kept.aside is None else glance_at(kept.aside, stack.tracked, method, experiment.seed)
+    callbacks = [keeper, watch, *([] if quiet else [Bar(experiment.method, glance)])]
+    trainer = _trainer(experiment, run, callbacks, device, track)
     module.images.batches_per_epoch(experiment.joined_batch // trainer.world_size, trainer.world_size)
     try:
         trainer.fit(module, ckpt_path=keeper.checkpoint if keeper.checkpoint.exists() else None)
@@ -142,6 +155,7 @@ def _train_alone(
         _list_skipped(run, images)
         device_of_training = trainer.strategy.root_device  # Lightning has brought the weights back to the CPU
         _finish(module, experiment, stack.tracked, kept, device_of_training).save(run / "model")
+        watch.say_again()
     trainer.strategy.barrier()
 
 
@@ -268,9 +282,7 @@ def _check_effect(images: Images, groups: tuple[Group, ...], seed: int) -> None:
             raise DuetError(f"{group.name} changes nothing in the images of {images.name}{grey}; take another group")
 
 
-def _trainer(
-    experiment: Experiment, run: Path, keeper: Keeper, device: str, track: str | None, quiet: bool
-) -> L.Trainer:
+def _trainer(experiment: Experiment, run: Path, callbacks: list[Callback], device: str, track: str | None) -> L.Trainer:
     """Lightning's trainer; what it cannot do on this machine is an error of one line."""
     several = experiment.devices * experiment.nodes > 1
     try:
@@ -284,7 +296,7 @@ def _trainer(
             accumulate_grad_batches=experiment.added_batches,
             sync_batchnorm=experiment.sync_batchnorm,
             logger=_loggers(track, run),
-            callbacks=[keeper, *([] if quiet else [Bar(experiment.method)])],
+            callbacks=callbacks,
             plugins=[SafeCheckpoints()],
             enable_checkpointing=False,
             enable_progress_bar=False,

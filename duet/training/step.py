@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import torch
@@ -33,11 +34,13 @@ def loss_of_batch(
     labels: Tensor | None = None,
     gather: Gather | None = None,
     pieces: int = 1,
+    show: Callable[[Tensor], None] | None = None,
 ) -> tuple[Tensor, dict[str, Tensor]]:
     """What to differentiate, and every term of it by name: images (B,C,H,W), labels (B,) with -1 for none.
 
     Where views are cached, `images` are their numbers (B,), and the views what a trunk has made of them. In `pieces`
-    the batch goes through the backbone, if in more than one: the loss is still that of all images.
+    the batch goes through the backbone, if in more than one: the loss is still that of all images. `show` is handed
+    the features (n, D) of the views, detached.
     """
     with torch.no_grad(), full_precision(images):
         if isinstance(stack, Stack):
@@ -45,6 +48,8 @@ def loss_of_batch(
         else:
             views = stack.pick(images, method.view_count, generator)
     represented = method.represent(views) if pieces == 1 else represent_in_pieces(method, views, pieces)
+    if show is not None:
+        show(represented.z.detach())
     terms = method.terms(represented, views, gather)
     if not isinstance(terms, dict) or not terms or not all(isinstance(term, Tensor) for term in terms.values()):
         raise DuetError(f"{type(method).__name__}.terms must return the terms of the loss by name, a dict of tensors")

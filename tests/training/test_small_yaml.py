@@ -6,7 +6,7 @@ import tracemalloc
 import pytest
 
 from duet.error import DuetError
-from duet.training import recipe
+from duet.training import plain_yaml
 from duet.training.recipe import read_yaml
 
 BOMB = "a0: &a0 [x]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 10))
@@ -32,9 +32,9 @@ def test_values_count_as_often_as_they_stand(tmp_path, monkeypatch):
     path = tmp_path / "small.yaml"
     # Three keys, a list of one, one of five such, and twice its alias: 1 + 3 + 2 + 2 x (1 + 5 x 2) values.
     path.write_text("a: &a [x]\nb: &b [*a, *a, *a, *a, *a]\nc: *b\n")
-    monkeypatch.setattr(recipe, "MOST_VALUES", 28)
+    monkeypatch.setattr(plain_yaml, "MOST_VALUES", 28)
     assert read_yaml(path)["c"] == [["x"]] * 5
-    monkeypatch.setattr(recipe, "MOST_VALUES", 27)
+    monkeypatch.setattr(plain_yaml, "MOST_VALUES", 27)
     with pytest.raises(DuetError, match="more than 27 values"):
         read_yaml(path)
 
