@@ -97,7 +97,7 @@ def main() -> int:
             figures[what] = found = trial.measure(args.rounds, args.kills, drawn)
             print(f"{what}: {found['kills']} kills, {found['same']} of {found['rounds']} to the same bytes", flush=True)
     write(args.out, figures)
-    return int(any(found["same"] < found["rounds"] for found in figures.values()))
+    return int(any(found["same"] < found["rounds"] or not found["kills"] for found in figures.values()))
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from duet.error import DuetError
 from tests.conftest import confident, random_encoder
 from tests.fuzz.mutation import mutate_tree
 
-SIZES = (-1, 0, 1, 2, 7, 1000)
+SIZES = (-1, 0, 1, 2, 7, 1000, 10**6, 10**7, 10**10, 2**31, 2**63, 2**64, 10**30)
 """Numbers in the place of sizes."""
 VALUES = (
     *(None, True, "", "x", "rot4", "\x00", "a" * 5000, "../../etc/passwd", "os:system", "timm:../x", 1e308, -0.5),
