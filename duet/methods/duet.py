@@ -31,7 +31,8 @@ class Duet(Method):
 
     views="shared" is the paper's: one pair of views for both losses. "separate" contrasts all features of views without
     the groups, and matches P(g|x) on extra views, drawn as ESSL's are: nothing is asked to be the same across the turns
-    that the table should keep. `full` is the share of the extra views' cost that goes to views of full size.
+    that the table should keep. `full` is the share of the extra views' cost that goes to views of full size, from the
+    part `full_from` of the training on: what is learned last is what full images are read by.
     """
 
     name = "duet"
@@ -47,6 +48,7 @@ class Duet(Method):
         reference: Reference = "absolute"
         views: ViewsOf = "shared"
         full: float = 0.0
+        full_from: float = 0.0
 
     def __init__(
         self,
@@ -58,6 +60,7 @@ class Duet(Method):
         contrast: Contrast = nt_xent,
         views: ViewsOf = "shared",
         full: float = 0.0,
+        full_from: float = 0.0,
     ) -> None:
         super().__init__(backbone, layout)
         if not layout.axes:
@@ -68,12 +71,15 @@ class Duet(Method):
             raise DuetError(f"views must be 'shared' or 'separate', not {views!r}")
         if not 0 <= full <= 1:
             raise DuetError(f"full is a share of the extra views' cost, from 0 to 1; it is {full}")
+        if not 0 <= full_from <= 1:
+            raise DuetError(f"full_from is a part of the training, from 0 to 1; it is {full_from}")
         if views == "separate" and reference == "relative":
             raise DuetError("views=separate draws one element an image, and a relative reference needs two; choose one")
         if views == "shared" and full > 0:
             raise DuetError("full is a share of extra views, and there are none; give views=separate too")
         self.views: ViewsOf = views
         self.full = full
+        self.full_from = full_from
         self.projector = projector
         self.weight = check_weight(weight)
         self.reference = reference
@@ -86,7 +92,7 @@ class Duet(Method):
         if separate:
             check_left_out("DUET with views=separate", parts.groups)
         projector = parts.projector(parts.layout.dim if separate else parts.layout.content_width)
-        settings = (options.weight, options.reference, parts.contrast, options.views, options.full)
+        settings = (options.weight, options.reference, parts.contrast, options.views, options.full, options.full_from)
         return cls(parts.backbone, parts.layout, projector, *settings)
 
     @property
@@ -101,7 +107,8 @@ class Duet(Method):
         groups = self._tracked(stack)
         base = stack_without(stack, groups)
         views = super().draw_views(images, base, generator)
-        extra = draw_extra(images, base, groups, generator, self.full) if self.weight > 0 else {}
+        full = self.full if self.progress >= self.full_from else 0.0
+        extra = draw_extra(images, base, groups, generator, full) if self.weight > 0 else {}
         return Views(views.images, views.g, views.count, extra)
 
     def represent(self, views: Views) -> Represented:

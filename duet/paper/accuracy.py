@@ -24,6 +24,12 @@ GROUPS = (
 DUET_0: dict[str, Any] = {"name": "duet0", "method": "duet", "weight": 0}
 SEPARATE: dict[str, Any] = {"name": "duet-separate", "method": "duet", "options": {"views": "separate"}}
 """DUET whose content is not contrasted across the transformation that the table keeps: ours, not the paper's."""
+LATE: dict[str, Any] = {
+    "name": "duet-late",
+    "method": "duet",
+    "options": {"views": "separate", "full": 1.0, "full_from": 0.67},
+}
+"""The same, with extra views of full size in the last third: chosen on training images that no run trains on."""
 ESSL_AUTHORS: dict[str, Any] = {"name": "essl-authors", "method": "essl", "options": {"targets": "authors"}}
 SAME_TARGETS = {"method": "essl-authors", "group": ["scale", "rot4", "hflip", "vflip", "grayscale"]}
 """Where the authors' targets are ours, or ESSL has none."""

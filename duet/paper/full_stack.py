@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .accuracy import DUET_0, ESSL_AUTHORS, GROUPS, SAME_TARGETS, SEPARATE, Accuracy, numbers
+from .accuracy import DUET_0, ESSL_AUTHORS, GROUPS, LATE, SAME_TARGETS, SEPARATE, Accuracy, numbers
 from .reproduction import Request, register
 
 FEW = ("rot360", "rot4", "hflip", "hue")
@@ -44,7 +44,7 @@ class FullStack(Accuracy):
         "simclr-without": "SimCLR, group left out",
         **{"simclr": "SimCLR", "essl": "ESSL", "essl-authors": "ESSL, its authors' targets"},
         **{"duet0": "DUET, lambda 0", "duet": "DUET"},
-        "duet-separate": "DUET, views apart",
+        **{"duet-separate": "DUET, views apart", "duet-late": "DUET, views apart, full size last"},
     }
 
     def values(self, request: Request) -> dict[str, Any]:
@@ -55,12 +55,15 @@ class FullStack(Accuracy):
                 "vary": {
                     "data": ["cifar10", "cifar100", "tiny-imagenet"],
                     "group": list(GROUPS),
-                    "method": [WITHOUT, "simclr", "essl", DUET_0, "duet", SEPARATE, ESSL_AUTHORS],
+                    "method": [WITHOUT, "simclr", "essl", DUET_0, "duet", SEPARATE, LATE, ESSL_AUTHORS],
                 },
-                "skip": [{"method": ["essl", "simclr-without", "duet-separate"], "group": "scale"}, SAME_TARGETS],
+                "skip": [
+                    {"method": ["essl", "simclr-without", "duet-separate", "duet-late"], "group": "scale"},
+                    SAME_TARGETS,
+                ],
             }
         return {
             "base": {"preset": "cifar-cpu", "stack": "full"},
-            "vary": {"group": list(FEW), "method": [WITHOUT, "simclr", "essl", "duet", SEPARATE, ESSL_AUTHORS]},
+            "vary": {"group": list(FEW), "method": [WITHOUT, "simclr", "essl", "duet", SEPARATE, LATE, ESSL_AUTHORS]},
             "skip": [{"method": "essl-authors", "group": ["rot4", "hflip"]}],
         }

@@ -88,6 +88,7 @@ class Pretraining(L.LightningModule):
         generator = torch.Generator().manual_seed(seed)
         torch.manual_seed(seed ^ DROPOUT)  # what a network itself draws is a function of the step, too
         gather = all_gather if self.trainer.world_size > 1 else None
+        self.method.progress = index / len(self.steps)
         watched = (self.head, labels, gather, self.experiment.pieces, self._keep_features)
         loss, self.latest = loss_of_batch(self.method, self.stack, images, generator, *watched)
         return loss

@@ -57,6 +57,14 @@ def test_the_losses_on_views_apart_written_out():
     assert float(terms["group"]) == pytest.approx(7 * sum(sizes) / 2, rel=1e-5)
 
 
+def test_full_size_can_come_last():
+    model = separate("rot4", full=1.0, full_from=0.5)
+    for progress, size in ((0.0, 8), (0.49, 8), (0.5, 16), (0.99, 16)):
+        model.progress = progress
+        views = model.draw_views(images(16), Stack.rrc_plus("rot4"), seeded())
+        assert {view.images.shape[-1] for view in views.extra.values()} == {size}
+
+
 def test_several_groups_have_extra_views_each_and_average_their_losses():
     model = separate("rot360", "hue").eval().requires_grad_(False)
     views = model.draw_views(images(), Stack.rrc_plus(["rot360", "hue"]), seeded())
@@ -109,6 +117,7 @@ def test_without_a_weight_there_are_no_extra_views():
     [
         (lambda: separate("rot4", reference="relative"), "relative reference needs two"),
         (lambda: separate("rot4", full=1.5), "from 0 to 1; it is 1.5"),
+        (lambda: separate("rot4", full=1.0, full_from=2.0), "from 0 to 1; it is 2.0"),
         (lambda: build("duet", "rot4", full=0.5), "give views=separate too"),
         (lambda: build("duet", "rot4", views="apart"), "'shared' or 'separate'"),
         (lambda: separate("scale").draw_views(images(), Stack.rrc_plus("scale"), seeded()), "no meaning for scale"),

@@ -41,7 +41,7 @@ def test_rrc_plus_one_is_ten_groups_by_six_methods_where_they_have_a_meaning(tmp
 
 def test_the_full_stack_has_simclr_with_and_without_the_group(tmp_path):
     runs = runs_of(FullStack(), tmp_path, seeds=1)
-    assert len(runs) == 22
+    assert len(runs) == 26
     assert {run.stack for run in runs.values()} == {"full"}
     assert runs["hue-simclr_without-seed0"].options == {"leave_out": True}
     assert runs["hue-simclr-seed0"].options == {}
@@ -53,7 +53,7 @@ def test_at_the_papers_scale_the_papers_presets_run(tmp_path):
     assert runs["cifar100-rot4-duet-seed0"].weight == 1000
     assert {run.epochs for run in runs.values()} == {800}
     full = runs_of(FullStack(), tmp_path, scale="paper", seeds=1)
-    assert len(full) == 3 * 62
+    assert len(full) == 3 * 71
     assert {run.weight for name, run in full.items() if "-duet-" in name} == {10}
 
 
@@ -93,7 +93,7 @@ def test_tables_are_drawn_from_records_with_the_papers_beside(tmp_path):
     assert "| ESSL | **60.05 ± 0.07** |" in text
     assert "| ESSL (paper, cifar10) | 86.55 ± 0.13 (3) | 89.33 ± 0.32 (3) |" in text
     with open(tmp_path / "full-stack-cifar10.csv") as file:
-        assert len(list(csv.DictReader(file))) == 22 + 16
+        assert len(list(csv.DictReader(file))) == 26 + 16
     with pytest.raises(DuetError, match="no run of rrc-plus-one is finished"):
         RrcPlusOne().draw(request)
 

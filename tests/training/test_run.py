@@ -79,6 +79,8 @@ class Killed(BaseException):
         *((1, 7, {}), (4, 6, {}), (4, 8, {}), (None, 3, {})),
         *((3, 6, {"accumulate": 2}), (1, 8, {"accumulate": 4}), (4, 6, {"precision": "64"})),
         (2, 4, {"accumulate": 2, "exact": True}),
+        # The second half has other views: it must be known how much of the training is done.
+        (2, 5, {"group": ("rot4",), "options": {"views": "separate", "full": 1.0, "full_from": 0.5}}),
     ],
 )
 def test_a_run_cut_short_ends_with_the_same_files(tmp_path, tiny, monkeypatch, every, at, changes):
