@@ -47,20 +47,22 @@ def free_folder(folder: Path) -> Path:
 def alone_in(run: Path) -> Iterator[bool]:
     """Hold a run's folder for this process and those of its run; tells whether the folder is new.
 
-    A new folder in which nothing was left vanishes again.
+    A new folder in which nothing was left vanishes again, and so do those that were made for it.
     """
     if rank() > 0:  # the first process holds it for all
         yield False
         return
     # What a process leaves that is killed before it has begun is no run yet.
     fresh = not run.exists() or (run.is_dir() and [left.name for left in run.iterdir()] == [LOCK])
+    made = [run, *(folder for folder in run.parents if not folder.exists())]  # the innermost first
     try:
         with locked(run / LOCK):
             yield fresh
     finally:
         if fresh:
             with suppress(OSError):  # there is something in it
-                run.rmdir()
+                for folder in made:
+                    folder.rmdir()
 
 
 def clear_folder(run: Path) -> None:
