@@ -2,7 +2,7 @@
 
 python .ci/lowest.py [--venv .lowest-venv] [--extras export ...] [--list] [-- pytest arguments]
 
-torch is not installed again: it is large, and the one of this environment is linked into the new one. Everything else
+torch is not installed again: it is large, and the one of this environment is copied into the new one. Everything else
 that is declared gets the lowest version with a wheel for this Python; what only they need is left to pip. Without
 pytest arguments the whole suite runs; tests of extras that are not installed are skipped.
 """
@@ -13,6 +13,7 @@ import argparse
 import importlib.metadata
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -22,7 +23,7 @@ from packaging.requirements import Requirement
 from packaging.version import Version
 
 ROOT = Path(__file__).parents[1]
-LINKED = re.compile(r"(torch|torchgen|functorch|triton|nvidia)(\b|_|-)")
+COPIED = re.compile(r"(torch|torchgen|functorch|triton|nvidia)(\b|_|-)")
 """What belongs to torch among the folders of an environment."""
 TESTING = ("pytest", "pytest-timeout", "pytest-xdist", "hypothesis", "setuptools")
 
@@ -48,12 +49,12 @@ def lowest(requirement: Requirement) -> str:
     return str(min(requirement.specifier.filter(versions)))
 
 
-def link_torch(site: Path) -> None:
-    """Link this environment's torch into another one's packages."""
+def copy_torch(site: Path) -> None:
+    """Copy this environment's torch into another one's packages: through a link pip would write into ours."""
     home = Path(str(importlib.metadata.distribution("torch").locate_file("")))
     for path in home.iterdir():
-        if LINKED.match(path.name) and not (site / path.name).exists():
-            (site / path.name).symlink_to(path)
+        if COPIED.match(path.name) and path.is_dir():
+            shutil.copytree(path, site / path.name)
 
 
 def main() -> int:
@@ -69,9 +70,10 @@ def main() -> int:
         return 0
     subprocess.run([sys.executable, "-m", "venv", "--clear", args.venv], check=True)
     python = args.venv / "bin" / "python"
-    link_torch(args.venv / "lib" / f"python{sys.version_info.major}.{sys.version_info.minor}" / "site-packages")
+    copy_torch(args.venv / "lib" / f"python{sys.version_info.major}.{sys.version_info.minor}" / "site-packages")
     install = [python, "-m", "pip", "install", "--quiet", "--only-binary", ":all:"]
-    subprocess.run([*install, *pins], check=True)
+    # A package that wants another torch is a conflict to be told, not to be followed.
+    subprocess.run([*install, *pins, f"torch=={importlib.metadata.version('torch')}"], check=True)
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     return subprocess.run([python, "-m", "pytest", *args.tests], cwd=ROOT, env=environment, check=False).returncode
 

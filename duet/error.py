@@ -19,7 +19,8 @@ class DuetError(ValueError):
     """
 
     def __init__(self, message: str = "") -> None:
-        super().__init__(shorten(printable(message)))
+        lines = (line.strip() for line in message.splitlines())
+        super().__init__(shorten(printable(" ".join(lines))))
 
 
 def printable(text: str | os.PathLike[str]) -> str:
