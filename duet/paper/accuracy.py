@@ -58,7 +58,11 @@ class Accuracy(Studied):
             table = self.table([r for r in there if label_of(r, "data") == data], request.scale, data)
             path = request.out / f"{self.name}-{data}"
             title = f"{self.name}, {data}, scale {request.scale}: percent right"
-            for ending, text in (("csv", as_csv(table)), ("md", as_markdown(table)), ("tex", as_latex(table))):
+            for ending, text in (
+                ("csv", as_csv(table)),
+                ("md", f"# {title}\n\n{as_markdown(table)}"),
+                ("tex", as_latex(table)),
+            ):
                 write_text(path.with_suffix(f".{ending}"), text)
                 paths.append(path.with_suffix(f".{ending}"))
             save_table(table, path.with_suffix(".png"), title)

@@ -60,7 +60,11 @@ class Measured(Studied):
             if any(record.value(scalar) is not None for record in records):
                 table = tabulate(records, rows, columns, scalar, order={"group": GROUPS, "method": METHODS})
                 path = out / f"{self.name}-{scalar.replace('/', '-')}"
-                for ending, text in (("csv", as_csv(table)), ("md", as_markdown(table)), ("tex", as_latex(table))):
+                for ending, text in (
+                    ("csv", as_csv(table)),
+                    ("md", f"# {self.name}: {scalar}\n\n{as_markdown(table)}"),
+                    ("tex", as_latex(table)),
+                ):
                     write_text(path.with_suffix(f".{ending}"), text)
                 paths.append(path.with_suffix(".md"))
         return paths

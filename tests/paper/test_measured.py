@@ -80,7 +80,7 @@ def test_the_scores_have_rows_of_rivals(tmp_path):
         for method in ("simclr", "duet")
     ]
     [path] = Scores().tables(records, tmp_path, "method", "group")
-    rows = path.read_text().splitlines()[2:6]
+    rows = path.read_text().splitlines()[4:8]
     assert [row.split(" | ")[0] for row in rows] == ["| simclr", "| duet", "| pixels", "| untrained"]
     assert rows[2].count("0.41") == 2
     assert all(run.rivals for run in Scores().study(Request(tmp_path)).runs)
