@@ -45,10 +45,10 @@ from pathlib import Path
 from duet.lock import locked
 with locked(Path(sys.argv[1])):
     if os.fork() == 0:
+        print("mine", flush=True)  # the child says so: only then has it begun
         sys.stdout.close()
         time.sleep(60)
         os._exit(0)
-    print("mine", flush=True)
     time.sleep(60)
 """
 
