@@ -81,7 +81,7 @@ lock:  ## renew both locks from pyproject.toml
 lowest: $(READY_DEV)  ## run the tests with the lowest versions that pyproject.toml allows
 	@$(BIN)/python .ci/lowest.py --venv $(LOWEST)
 
-audit:  ## known vulnerabilities of the locked versions; asks pypi.org, so it needs the network
+audit:  ## known vulnerabilities of the locked versions; needs the network
 	@test -x $(AUDIT)/bin/pip-audit || $(PYTHON) -m venv $(AUDIT)
 	@$(call install,$(AUDIT),pip-audit)
 	@$(AUDIT)/bin/pip-audit --disable-pip --no-deps --requirement requirements.lock
