@@ -31,6 +31,8 @@ LATE: dict[str, Any] = {
 }
 """The same, with extra views of full size in the last third: chosen on training images that no run trains on."""
 ESSL_AUTHORS: dict[str, Any] = {"name": "essl-authors", "method": "essl", "options": {"targets": "authors"}}
+NO_CROP_LEFT = {"method": ["essl", "duet-separate"], "group": "scale"}
+"""Methods that leave the group out of the stack: without scale there would be no crop."""
 SAME_TARGETS = {"method": "essl-authors", "group": ["scale", "rot4", "hflip", "vflip", "grayscale"]}
 """Where the authors' targets are ours, or ESSL has none."""
 Numbers = Mapping[str, Mapping[str, Cell]]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .accuracy import DUET_0, ESSL_AUTHORS, GROUPS, SAME_TARGETS, SEPARATE, Accuracy, numbers
+from .accuracy import DUET_0, ESSL_AUTHORS, GROUPS, NO_CROP_LEFT, SAME_TARGETS, SEPARATE, Accuracy, numbers
 from .reproduction import Request, register
 
 PAPER = {
@@ -47,5 +47,5 @@ class RrcPlusOne(Accuracy):
                 "group": list(GROUPS),
                 "method": ["simclr", "essl", DUET_0, "duet", SEPARATE, ESSL_AUTHORS],
             },
-            "skip": [{"method": ["essl", "duet-separate"], "group": "scale"}, SAME_TARGETS],
+            "skip": [NO_CROP_LEFT, SAME_TARGETS],
         }

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..study.record import Record
-from .accuracy import DUET_0, GROUPS, SEPARATE
+from .accuracy import DUET_0, GROUPS, NO_CROP_LEFT, SEPARATE
 from .measured import Measured
 from .reproduction import Request, register
 
@@ -30,8 +30,7 @@ class Scores(Measured):
 
     def values(self, request: Request) -> dict[str, Any]:
         """With rivals; where the group is left out, scale would leave no crop."""
-        skip = [{"method": ["essl", "duet-separate"], "group": "scale"}]
-        return {**super().values(request), "rivals": True, "skip": skip}
+        return {**super().values(request), "rivals": True, "skip": [NO_CROP_LEFT]}
 
     def tables(self, records: Sequence[Record], out: Path, rows: str, columns: str) -> list[Path]:
         """Of every score a table, the rivals' rows below."""

@@ -34,12 +34,10 @@ class Studied(Reproduction):
         if request.dry:
             print(preview(study, request.out))
             return
-        if request.draw_only:
-            for path in self.draw(request):
-                print(path)
-            return
-        outcome = run_study(study, request.out, device=request.device, jobs=request.jobs)
+        outcome = None
+        if not request.draw_only:
+            outcome = run_study(study, request.out, device=request.device, jobs=request.jobs)
         for path in self.draw(request):
             print(path)
-        if outcome.failed:
+        if outcome is not None and outcome.failed:
             raise Unfinished(outcome)
