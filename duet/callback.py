@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from operator import attrgetter
 
 import lightning as L
 import torch
 from lightning.pytorch.callbacks import Callback
 from lightning.pytorch.utilities.seed import isolate_rng
-from torch import Tensor, nn
+from torch import Tensor
 
 from .error import DuetError, did_you_mean
 from .groups import Group, find_group
 from .metrics import EquivarianceSpectrum, check_circle
+from .networks.mode import in_evaluation_mode
 from .pixels import check_shape, check_values
 from .representation.views import FEWEST
 
@@ -110,15 +110,3 @@ class OnlineEquivariance(Callback):
             raise DuetError(f"{self.encoder!r} of {type(module).__name__} cannot be called on images")
         function: Callable[[Tensor], Tensor] = found
         return function
-
-
-@contextmanager
-def in_evaluation_mode(module: nn.Module) -> Iterator[None]:
-    """Every part in evaluation mode, and afterwards as it was."""
-    before = [(part, part.training) for part in module.modules()]
-    module.eval()
-    try:
-        yield
-    finally:
-        for part, training in before:
-            part.training = training

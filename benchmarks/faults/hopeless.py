@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from rich.console import Console
 
@@ -71,14 +72,24 @@ def measure_cost(epochs: int, folder: Path) -> dict[str, Any]:
     def end(*_: Any) -> None:
         ended.append(time.perf_counter())
 
-    bar.new_progress = lambda *columns, **options: progress.new_progress(*columns, **options, console=console)
-    setattr(Watch, "on_train_batch_end", timed(Watch.on_train_batch_end, watching))  # noqa: B010
-    setattr(Watch, "on_train_end", end)  # noqa: B010
-    setattr(Glance, "_look", timed(Glance._look, glances))  # noqa: B010
     begin = Glance.begin
     began: list[float] = []
-    setattr(Glance, "begin", lambda self: (began.append(time.perf_counter()), begin(self)))  # noqa: B010
-    train(experiment, folder / "shown")
+
+    def begin_now(self: Glance) -> None:
+        began.append(time.perf_counter())
+        begin(self)
+
+    def on_that(*columns: Any, **options: Any) -> Any:
+        return progress.new_progress(*columns, **options, console=console)
+
+    with (
+        patch.object(bar, "new_progress", on_that),
+        patch.object(Watch, "on_train_batch_end", timed(Watch.on_train_batch_end, watching)),
+        patch.object(Watch, "on_train_end", end),
+        patch.object(Glance, "_look", timed(Glance._look, glances)),
+        patch.object(Glance, "begin", begin_now),
+    ):
+        train(experiment, folder / "shown")
     whole = ended[-1] - began[-1]
     weights = [(folder / name / "model" / "model.safetensors").read_bytes() for name in ("quiet", "shown")]
     return {

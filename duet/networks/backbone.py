@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from ..error import DuetError, first_line, nearest
 from ..plugin import import_name, is_spec
+from .mode import in_evaluation_mode
 from .resnet import BasicBlock, Bottleneck, ResNet, Stage, Stem
 
 if TYPE_CHECKING:
@@ -205,15 +206,9 @@ def wrap(
 
 def _probe(module: nn.Module, channels: int, image_size: tuple[int, int]) -> int:
     """Number of features of `module`, found in evaluation mode so that no running statistic moves."""
-    modes = [(part, part.training) for part in module.modules()]
     like = next(module.parameters(), torch.empty(0))
-    try:
-        with torch.no_grad():
-            images = torch.zeros(2, channels, *image_size, device=like.device, dtype=like.dtype)
-            features = module.eval()(images)
-    finally:
-        for part, training in modes:
-            part.training = training
+    with torch.no_grad(), in_evaluation_mode(module):
+        features = module(torch.zeros(2, channels, *image_size, device=like.device, dtype=like.dtype))
     if not isinstance(features, Tensor) or features.ndim != 2:
         got = tuple(features.shape) if isinstance(features, Tensor) else type(features).__name__
         raise DuetError(f"an encoder must return features (B, D), this {type(module).__name__} returned {got}")

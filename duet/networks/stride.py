@@ -8,6 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from .mode import in_evaluation_mode
+
 Hook = Callable[[nn.Module, tuple[Any, ...]], None]
 
 
@@ -29,15 +31,12 @@ def stride_of(network: nn.Module, images: Tensor) -> int:
     hooks = [
         part.register_forward_pre_hook(note(stride)) for part in network.modules() if (stride := _stride(part)) > 1
     ]
-    modes = [(part, part.training) for part in network.modules()]
     try:
-        with torch.no_grad(), torch.random.fork_rng():
-            network.eval()(images)
+        with torch.no_grad(), torch.random.fork_rng(), in_evaluation_mode(network):
+            network(images)
     finally:
         for hook in hooks:
             hook.remove()
-        for part, training in modes:
-            part.training = training
     product = 1
     for stride in met.values():
         product *= stride

@@ -9,12 +9,12 @@ import torch
 from lightning.pytorch.utilities.seed import isolate_rng
 from torch import Tensor
 
-from ..callback import in_evaluation_mode
 from ..data import Images
 from ..error import DuetError
 from ..groups import Group
 from ..methods import Method
 from ..model.confidence import is_right
+from ..networks.mode import in_evaluation_mode
 from ..pixels import as_float
 from ..representation import Axis, recover
 from .module import Pretraining
