@@ -23,7 +23,7 @@ from ..lock import Busy, locked
 from ..training.keeper import Stopped
 from ..training.run import train
 from .plan import Run
-from .record import Record, begun, finished
+from .record import LATER, Record, begun, finished
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def compute(run: Run, out: Path, device: str = "auto", keep: str = "model") -> R
     folder = run_folder(out, run)
     whole = not folder.exists()
     began = time.monotonic()
-    if not (folder / "model" / "config.json").exists():
+    if not is_trained(out, run):
         train(run.experiment, folder, device=device, quiet=True)
     trained = time.monotonic()
     context = open_context(folder, sizes=run.sizes, device=device, transfer=run.transfer)
@@ -88,7 +88,8 @@ def compute(run: Run, out: Path, device: str = "auto", keep: str = "model") -> R
     record = record_run(run, results, seconds, whole)
     before = begun(out, run)
     if before is not None:  # its seconds of training are those that count
-        record = replace(record.joined(before), seconds=before.seconds, whole=before.whole)
+        both = {**before.seconds, LATER: round(sum(seconds.values()), 2)}
+        record = replace(record.joined(before), seconds=both, whole=before.whole)
     record.save(out)
     tidy(run, out, keep)
     return record
@@ -134,6 +135,11 @@ def tidy(run: Run, out: Path, keep: str) -> None:
 def run_folder(out: Path, run: Run) -> Path:
     """Where a run is computed."""
     return out / RUNS / run.key
+
+
+def is_trained(out: Path, run: Run) -> bool:
+    """Whether its model is there: what is left is to be measured."""
+    return (run_folder(out, run) / "model" / "config.json").exists()
 
 
 def check_keep(keep: Any) -> None:

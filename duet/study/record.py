@@ -14,6 +14,8 @@ from .plan import WHERE, Run
 
 FORMAT = 1
 FOLDER = "results"
+LATER = "later"
+"""Among the seconds: of what was measured last, when the run had a record already."""
 
 
 @dataclass(frozen=True)

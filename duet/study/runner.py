@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,11 +12,11 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 
 from ..error import DuetError, did_you_mean
 from ..progress import new_progress
-from .computation import Failure, check_keep, tidy
+from .computation import Failure, check_keep, is_trained, tidy
 from .cost import expected_seconds, say_seconds, seconds_left
 from .local import Ended, Place, check_jobs, in_turn, side_by_side
 from .plan import Run, Study
-from .record import Record, finished
+from .record import LATER, Record, finished
 
 log = logging.getLogger(__name__)
 
@@ -76,8 +76,9 @@ def run_study(
     if not waiting:
         return outcome
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[left]}"))
+    trained = {run.key for run in waiting if is_trained(out, run)}
     with _quiet_data(), new_progress(*columns, transient=True) as progress:
-        left = _say_left(waiting, outcome, jobs)
+        left = _say_left(waiting, outcome, jobs, trained)
         bar = progress.add_task(study.name, total=len(study.runs), completed=len(outcome.done), left=left)
         for run, found in start(tuple(waiting), place):
             waiting.remove(run)
@@ -86,8 +87,8 @@ def run_study(
                 told = f"failed: {found.why}"
             else:
                 outcome.done[run.name] = found
-                told = say_seconds(sum(found.seconds.values()))
-            left = _say_left(waiting, outcome, jobs)
+                told = say_seconds(found.seconds.get(LATER) or sum(found.seconds.values()))
+            left = _say_left(waiting, outcome, jobs, trained)
             ended = len(outcome.done) + len(outcome.failed)
             progress.update(bar, completed=ended, left=left)
             log.info("%d/%d %s, %s%s", ended, len(study.runs), run.name, told, f"; {left}" if waiting else "")
@@ -111,20 +112,22 @@ def preview(study: Study, out: Path, jobs: int = 1) -> str:
     """Every run with what it will take, as finished ones did, and how many are finished."""
     there = {run.key: finished(out, run) for run in study.runs}
     records = [record for record in there.values() if record is not None]
+    trained = {run.key for run in study.runs if is_trained(out, run)}
     width = max(len(run.name) for run in study.runs)
     lines = []
     for run in study.runs:
         record = there[run.key]
-        told = "finished" if record is not None else say_seconds(expected_seconds(run, records))
+        seconds = expected_seconds(run, records, run.key in trained)
+        told = "finished" if record is not None else say_seconds(seconds)
         lines.append(f"{run.name:<{width}}  {run.hash}  {run.experiment.epochs} epochs  {told}")
     waiting = [run for run in study.runs if there[run.key] is None]
-    left = seconds_left(waiting, records, jobs)
+    left = seconds_left(waiting, records, jobs, trained)
     total = "" if not waiting else ", which is known once one is finished" if left is None else f": {say_seconds(left)}"
     return "\n".join([*lines, f"{len(study.runs)} runs, {len(records)} finished, {len(waiting)} to compute{total}"])
 
 
-def _say_left(waiting: Sequence[Run], outcome: Outcome, jobs: int) -> str:
-    left = seconds_left(waiting, list(outcome.done.values()), jobs)
+def _say_left(waiting: Sequence[Run], outcome: Outcome, jobs: int, trained: Collection[str]) -> str:
+    left = seconds_left(waiting, list(outcome.done.values()), jobs, trained)
     return "" if left is None else f"about {say_seconds(left)} left"
 
 

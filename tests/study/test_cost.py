@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from duet.study import expand
-from duet.study.computation import record_run
+from duet.study.computation import record_run, run_folder
 from duet.study.cost import expected_seconds, say_seconds, seconds_left
 from duet.study.runner import preview
 
@@ -24,6 +24,17 @@ def test_runs_that_are_most_alike_count_first():
     longer = replace(again, experiment=replace(again.experiment, epochs=20))
     assert expected_seconds(longer, [took(first, 100)]) == pytest.approx(205)
     assert expected_seconds(again, [took(first, 3, whole=False)]) is None  # the rest of a run that was stopped
+
+
+def test_of_a_trained_run_only_what_is_measured_later_is_left():
+    first, again, essl, _ = expand(VALUES).runs
+    before = took(first, 100)
+    assert expected_seconds(again, [before], trained=True) == pytest.approx(5)
+    later = replace(before, seconds={**before.seconds, "later": 40.0})
+    assert expected_seconds(again, [took(again, 100), later], trained=True) == pytest.approx(40)
+    assert expected_seconds(essl, [later], trained=True) == pytest.approx(40)
+    assert expected_seconds(again, [later]) == pytest.approx(105)
+    assert seconds_left([again, essl], [later], trained={again.key}) == pytest.approx(40 + 105)
 
 
 def test_runs_at_the_same_time_share_what_is_left():
@@ -52,3 +63,12 @@ def test_a_preview_lists_runs_with_their_cost(tmp_path):
     assert lines[0].endswith("10 epochs  finished")
     assert lines[1].endswith("10 epochs  2 min")
     assert lines[-1] == "4 runs, 1 finished, 3 to compute: 5 min"
+
+
+def test_a_preview_counts_no_training_that_is_over(tmp_path):
+    study = expand(VALUES)
+    took(study.runs[0], 95).save(tmp_path)
+    model = run_folder(tmp_path, study.runs[1]) / "model"
+    model.mkdir(parents=True)
+    (model / "config.json").write_text("{}")
+    assert preview(study, tmp_path).splitlines()[1].endswith("10 epochs  5 s")

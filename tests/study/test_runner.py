@@ -126,7 +126,8 @@ def test_what_another_process_computes_is_waited_for_at_the_end(tmp_path, tiny, 
 def test_several_at_a_time_give_the_same_numbers_and_go_on_past_a_failure(tmp_path, tiny, monkeypatch):
     broken = {"name": "broken", "data": str(tmp_path / "nowhere")}
     values = {"base": tiny, "vary": {"images": [{"name": "digits"}, broken]}, "sizes": "quick"}
-    monkeypatch.setenv("OMP_NUM_THREADS", str(torch.get_num_threads()))  # other threads round otherwise
+    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):  # other threads round otherwise
+        monkeypatch.setenv(name, str(torch.get_num_threads()))
     outcome = run_study(expand(values), tmp_path / "two", jobs=2)
     assert list(outcome.failed) == ["imagesbroken"]
     assert "nowhere" in outcome.failed["imagesbroken"]
