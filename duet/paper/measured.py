@@ -54,20 +54,20 @@ class Measured(Studied):
         return paths
 
     def tables(self, records: Sequence[Record], out: Path, rows: str, columns: str) -> list[Path]:
-        """CSV, Markdown and LaTeX of every scalar; the Markdown ones are named."""
-        paths = []
+        """One page of Markdown, NAME.md, and CSV and LaTeX of every scalar; the page is named."""
+        page = [f"# {self.name}: {self.summary}"]
         for scalar in self.scalars:
             if any(record.value(scalar) is not None for record in records):
                 table = tabulate(records, rows, columns, scalar, order={"group": GROUPS, "method": METHODS})
                 path = out / f"{self.name}-{scalar.replace('/', '-')}"
-                for ending, text in (
-                    ("csv", as_csv(table)),
-                    ("md", f"# {self.name}: {scalar}\n\n{as_markdown(table)}"),
-                    ("tex", as_latex(table)),
-                ):
-                    write_text(path.with_suffix(f".{ending}"), text)
-                paths.append(path.with_suffix(".md"))
-        return paths
+                write_text(path.with_suffix(".csv"), as_csv(table))
+                write_text(path.with_suffix(".tex"), as_latex(table))
+                page.append(f"## {scalar}\n\n{as_markdown(table).rstrip()}")
+        if len(page) == 1:
+            return []
+        path = out / f"{self.name}.md"
+        write_text(path, "\n\n".join(page) + "\n")
+        return [path]
 
 
 def _figures(result: Path, folder: Path) -> list[Path]:
