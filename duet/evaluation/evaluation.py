@@ -54,8 +54,6 @@ class Evaluation(ABC):
     """Whether a group takes part in it: then it is done for every group of the subject, else once."""
     on_request: ClassVar[bool] = False
     """Whether it is done only when it is named."""
-    lasting: ClassVar[bool] = True
-    """Whether a result on disk is kept; not where it depends on more than `Context.provenance` says."""
     rivals: ClassVar[bool] = True
     """Whether pixels and an untrained network are measured beside the subject."""
     order: ClassVar[int] = 100
@@ -74,6 +72,10 @@ class Evaluation(ABC):
     @abstractmethod
     def measure(self, context: Context) -> Result:
         """The answer; what it was measured on is added to its provenance. Inapplicable where there is none."""
+
+    def still_holds(self, kept: Result, context: Context) -> bool:
+        """Whether a kept result is what would be measured now, if it depends on more than `Context.provenance` says."""
+        return True
 
     def headlines(self, result: Result) -> list[str]:
         """The names of the scalars that matter most, in order."""

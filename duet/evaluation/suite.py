@@ -195,8 +195,8 @@ def _find(
     """The result on disk, or a new one; and whether it is the one on disk."""
     bars.begin(label)
     try:
-        found = None if force or folder is None or not evaluation.lasting else _kept(folder / f"{name}.json", context)
-        if found is not None:
+        found = None if force or folder is None else _kept(folder / f"{name}.json", context)
+        if found is not None and evaluation.still_holds(found, context):
             return found, True
         return _measure(name, evaluation, replace(context, track=bars.track)), False
     finally:

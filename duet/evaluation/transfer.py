@@ -20,12 +20,10 @@ class Transfer(Evaluation):
 
     name = "transfer"
     order = 80
-    rivals = False
     title = "Transfer"
     question = "How good are the features on other sets of images?"
     per_group = False
     on_request = True
-    lasting = False  # other sets may be named, or their images changed
     shown = ("*/logistic", "*/chance", "*")
     words = WORDS
 
@@ -35,6 +33,14 @@ class Transfer(Evaluation):
             raise Inapplicable("name the sets of images with --transfer")
         return transfer(context, context.transfer)
 
+    def still_holds(self, kept: Result, context: Context) -> bool:
+        """Whether it is of the sets that are named now, and of their images."""
+        sets = kept.provenance.get("sets")
+        if not isinstance(sets, dict) or {PurePath(name).name for name in context.transfer} != sets.keys():
+            return False
+        found = {PurePath(name).name: _on(context, name).provenance()["fingerprint"] for name in context.transfer}
+        return all(isinstance(facts, dict) and facts.get("fingerprint") == found[name] for name, facts in sets.items())
+
 
 def transfer(context: Context, names: Sequence[str], **options: Any) -> Result:
     """Classification on other sets of images; `options` go to `open_images`."""
@@ -42,11 +48,8 @@ def transfer(context: Context, names: Sequence[str], **options: Any) -> Result:
     sets = {}
     missing: dict[str, str] = {}
     intervals: dict[str, tuple[float, float]] = {}
-    options = {"image_size": context.test.shape[1], "channels": context.test.channels, **options}
     for name in names:
-        train, test = (open_images(name, split, **options) for split in ("train", "test"))
-        # No head: it was trained for the classes of another set.
-        other = replace(context, train=train, test=test, _cache={})
+        other = _on(context, name, **options)
         found = classify(other)
         short = PurePath(name).name
         scalars |= {f"{short}/{key}": value for key, value in found.scalars.items()}
@@ -55,3 +58,10 @@ def transfer(context: Context, names: Sequence[str], **options: Any) -> Result:
         sets[short] = {**other.provenance(), **found.provenance}
     facts = {"sets": sets, **({"missing": missing} if missing else {})}
     return Result("transfer", scalars, {}, facts, intervals)
+
+
+def _on(context: Context, name: str, **options: Any) -> Context:
+    """The same subject on another set of images. No head: it was trained for the classes of another set."""
+    options = {"image_size": context.test.shape[1], "channels": context.test.channels, **options}
+    train, test = (open_images(name, split, **options) for split in ("train", "test"))
+    return replace(context, train=train, test=test, _cache={})

@@ -53,9 +53,15 @@ class Measured(Studied):
                     paths += _figures(result, out / "figures" / self.name / run.name)
         return paths
 
+    def seen(self, record: Record) -> Record:
+        """A record with what a table shows of it."""
+        return record
+
     def tables(self, records: Sequence[Record], out: Path, rows: str, columns: str) -> list[Path]:
-        """One page of Markdown, NAME.md, and CSV and LaTeX of every scalar; the page is named."""
+        """One page of Markdown, NAME.md, and CSV and LaTeX of every scalar, rivals below; the page is named."""
         page = [f"# {self.name}: {self.summary}"]
+        # Rivals are rows of their own; a setting that is swept says nothing of them.
+        records = [self.seen(record) for record in [*records, *(rivals_of(records) if rows == "method" else [])]]
         for scalar in self.scalars:
             if any(record.value(scalar) is not None for record in records):
                 table = tabulate(records, rows, columns, scalar, order={"group": GROUPS, "method": METHODS})
@@ -68,6 +74,15 @@ class Measured(Studied):
         path = out / f"{self.name}.md"
         write_text(path, "\n\n".join(page) + "\n")
         return [path]
+
+
+def rivals_of(records: Sequence[Record]) -> list[Record]:
+    """The rivals as rows of their own, once for every group and seed: they do not depend on the method."""
+    found: dict[tuple[str, str, str], Record] = {}
+    for record in records:
+        for name in record.rivals:
+            found.setdefault((name, record.labels["group"], record.labels["seed"]), record.rival(name))
+    return list(found.values())
 
 
 def _figures(result: Path, folder: Path) -> list[Path]:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from ..study.record import Record
@@ -32,19 +30,9 @@ class Scores(Measured):
         """With rivals; where the group is left out, scale would leave no crop."""
         return {**super().values(request), "rivals": True, "skip": [NO_CROP_LEFT]}
 
-    def tables(self, records: Sequence[Record], out: Path, rows: str, columns: str) -> list[Path]:
-        """Of every score a table, the rivals' rows below."""
-        found = [with_readings(record) for record in [*records, *rivals(records)]]
-        return super().tables(found, out, rows, columns)
-
-
-def rivals(records: Sequence[Record]) -> list[Record]:
-    """The rivals as rows of their own, once for every group and seed: they do not depend on the method."""
-    found: dict[tuple[str, str, str], Record] = {}
-    for record in records:
-        for name in record.rivals:
-            found.setdefault((name, record.labels["group"], record.labels["seed"]), record.rival(name))
-    return list(found.values())
+    def seen(self, record: Record) -> Record:
+        """With how well g is read."""
+        return with_readings(record)
 
 
 def with_readings(record: Record) -> Record:

@@ -26,5 +26,5 @@ class Transfers(Measured):
     methods = ("simclr", "duet")
 
     def values(self, request: Request) -> dict[str, Any]:
-        """The other sets, too."""
-        return {**super().values(request), "transfer": list(SETS[request.scale])}
+        """The other sets, too, and rivals."""
+        return {**super().values(request), "transfer": list(SETS[request.scale]), "rivals": True}

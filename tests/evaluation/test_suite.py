@@ -1,5 +1,6 @@
 """The suite: everything once, kept, shared, and the same again."""
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -271,6 +272,38 @@ def test_other_sets_for_transfer_are_measured_and_not_taken_from_disk(perfect, t
         found = evaluate(replace(context, transfer=(name,)), ["transfer"], out=tmp_path, progress=False)["transfer"]
         assert {key.partition("/")[0] for key in found.scalars} == {name}
     assert Result.load(tmp_path / "transfer.json").scalars.keys() == found.scalars.keys()
+
+
+def test_transfer_is_taken_from_disk_where_its_sets_are_the_same(perfect, tmp_path, monkeypatch):
+    context, _ = perfect
+    sets = {"train": context.train, "test": context.test}
+    monkeypatch.setattr("duet.evaluation.transfer.open_images", lambda name, split, **options: sets[split])
+    asked = replace(context, transfer=("flowers",))
+
+    def measure():
+        return evaluate(asked, ["transfer"], out=tmp_path, progress=False, rivals=False)["transfer"]
+
+    first = measure()
+    with monkeypatch.context() as patch:
+        patch.setattr("duet.evaluation.transfer.classify", None)  # nothing is measured
+        assert measure().scalars == first.scalars
+        sets["test"] = context.train
+        with pytest.raises(TypeError):
+            measure()
+    assert measure().provenance["sets"]["flowers"]["fingerprint"] != first.provenance["sets"]["flowers"]["fingerprint"]
+    damaged = json.loads((tmp_path / "transfer.json").read_text())
+    for broken in ([], {"flowers": 5}, None):
+        damaged["provenance"]["sets"] = broken
+        (tmp_path / "transfer.json").write_text(json.dumps(damaged))
+        assert measure().scalars.keys() == first.scalars.keys()
+
+
+def test_transfer_stands_beside_rivals(perfect, monkeypatch):
+    context, _ = perfect
+    monkeypatch.setattr("duet.evaluation.transfer.open_images", lambda name, split, **options: context.train)
+    found = evaluate(replace(context, transfer=("flowers",)), ["transfer"], progress=False)["transfer"]
+    assert set(found.rivals) >= {"pixels"}
+    assert all("flowers/logistic" in scores.scalars for scores in found.rivals.values())
 
 
 def test_transfer_without_a_set_is_left_out_with_a_reason(perfect, capsys):
