@@ -79,7 +79,10 @@ class Keeper(Callback):
         """Listen for Ctrl-C; begin the run, now that all is restored; drop metrics from after the checkpoint."""
         assert isinstance(module, Pretraining)
         # First, since a run that can be seen can be stopped: until now Lightning takes a SIGTERM, and goes on.
-        self.before = {s: signal.signal(s, self._ask) for s in (signal.SIGINT, signal.SIGTERM)} if _in_main() else {}
+        # At the end of fit it puts back what was there before both: whoever did so later would leave its own for good.
+        if _in_main():
+            signal.signal(signal.SIGINT, self._ask)
+            signal.signal(signal.SIGTERM, self._ask)
         if trainer.is_global_zero:
             self.begin()
         self.metrics = Metrics(self.run / "metrics.csv", module.steps.start) if trainer.is_global_zero else None
@@ -110,11 +113,6 @@ class Keeper(Callback):
             self._save(trainer, module)
         if stop:
             raise Stopped(f"stopped at step {done} of {len(module.steps)}; go on with: duet train --resume {self.run}")
-
-    def teardown(self, trainer: L.Trainer, module: L.LightningModule, stage: str) -> None:
-        """Stop listening."""
-        for number, handler in getattr(self, "before", {}).items():
-            signal.signal(number, handler)
 
     def _agree(self, trainer: L.Trainer, done: int, last: bool) -> tuple[bool, bool]:
         """Whether to stop and whether to save, the same in every process: one number, now and then."""

@@ -1,13 +1,16 @@
 """The trainer: what a run leaves, that it repeats, and that it can be stopped anywhere."""
 
+import contextlib
 import csv
 import dataclasses
+import gc
 import random
 import shutil
 import signal
 import time
 from pathlib import Path
 
+import lightning as L
 import pytest
 import torch
 from PIL import Image
@@ -176,6 +179,30 @@ def test_a_stop_after_the_last_step_is_not_lost(tmp_path, tiny, monkeypatch):
     assert resume(tmp_path / "run", quiet=True)
     train(tiny(), tmp_path / "unbroken", quiet=True)
     assert duet.load(tmp_path / "run").digest == duet.load(tmp_path / "unbroken").digest
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_nothing_of_a_training_stays_in_the_process(tmp_path, tiny, monkeypatch, broken):
+    """A SIGTERM ends the program again as it did before, and trainer, network and moments are let go."""
+
+    def handlers():
+        return [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+
+    class Broken(Keeper):
+        def on_train_batch_end(self, *arguments):
+            raise DuetError("enough")
+
+    def held():
+        gc.collect()
+        return sum(type(one) in (L.Trainer, Pretraining) for one in gc.get_objects())
+
+    before, there = handlers(), held()
+    if broken:
+        monkeypatch.setattr("duet.training.run.Keeper", Broken)
+    with pytest.raises(DuetError, match="enough") if broken else contextlib.nullcontext():
+        train(tiny(), tmp_path / "run", quiet=True)
+    assert handlers() == before
+    assert broken or held() == there  # an error still holds the frames that it came through
 
 
 def test_a_nan_stops_the_run_and_names_the_term(tmp_path, tiny, monkeypatch):
