@@ -4,7 +4,7 @@ python benchmarks/faults/explorer.py [MODEL] [--clients 8] [--minutes 5] [--out 
 
 Each client opens the page, moves the slider, picks images, drops an image of its own and now and then sends junk, all
 the time. The memory is the process's own, read every second; the first fifth of the time is for warming up. Then the
-explorer gets a SIGTERM, and its temporary folder must be empty.
+explorer gets a SIGTERM, and its temporary folder must be empty. The exit code is 1 where one of these does not hold.
 """
 
 from __future__ import annotations
@@ -28,10 +28,13 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from PIL import Image
+from process import resident
 
 sys.path.append(str(Path(__file__).parents[1]))
 from measure import write
 
+FLAT = 0.02
+"""How much the memory may grow."""
 PREDICT, UPLOAD = "/gradio_api/run/predict", "/gradio_api/upload"
 JUNK = (b"{", b"[" * 5000, b'{"data": 5}', b'{"data": [], "fn_index": 999}', b"\xff" * 100)
 
@@ -93,13 +96,7 @@ class Client(threading.Thread):
         return self.predict(event, [file, *others])
 
 
-def resident(process: int) -> float:
-    """Megabytes of memory that a process has."""
-    pages = int(Path(f"/proc/{process}/statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
-
-
-def main() -> None:
+def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model", nargs="?", default="digits-rot360")
     parser.add_argument("--clients", type=int, default=8)
@@ -153,10 +150,13 @@ def main() -> None:
         "left behind": left,
         "tracebacks": sum("Traceback" in line for line in lines),
         "log lines": len(lines),
+        "most common lines": dict(Counter(lines).most_common(8)),
     }
     print(json.dumps({key: value for key, value in figures.items() if key != "memory MB"}, indent=2))
     write(args.out, figures)
+    wrong = [kind for kind in answers if kind.endswith("200") == kind.startswith("junk")]
+    return int(growth > FLAT or code != 0 or bool(left) or figures["tracebacks"] > 0 or bool(wrong))
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -164,9 +164,7 @@ def build(explorer: Explorer, gradio: Any, uploads: Uploads) -> Any:
             with gradio.Column(elem_id="duet-result"), gradio.Tabs():
                 with gradio.Tab("Read and move"):
                     reading = gradio.HTML(_reading(explorer, first, names[0]), elem_id="duet-reading")
-                    value = gradio.Slider(
-                        **_slider(explorer, names[0]), visible=has_images, elem_id="duet-g", buttons=[]
-                    )
+                    value = gradio.Slider(**_slider(explorer, names[0]), elem_id="duet-g", buttons=[])
                     moved = gradio.HTML(_moved(explorer, first, names[0], begin), elem_id="duet-moved")
                 with gradio.Tab("Neighbours"):
                     among = gradio.Radio(**_among(explorer, names[0]), value=True, visible=has_images)
@@ -182,21 +180,22 @@ def build(explorer: Explorer, gradio: Any, uploads: Uploads) -> Any:
             try:
                 found = drop(explorer, file)
             except (ValueError, OSError) as refusal:
-                return (None, *[gradio.skip()] * 2, now, show_notice(str(refusal)), *[gradio.skip()] * 3)
-            changed = gradio.Gallery(selected_index=None), gradio.Slider(visible=True)
-            return None, *changed, found, "", *_all(explorer, found, name, at, turned)
+                return None, gradio.skip(), now, show_notice(str(refusal)), *_all(explorer, now, name, at, turned)
+            return None, gradio.update(selected_index=None), found, "", *_all(explorer, found, name, at, turned)
 
         def change_group(now: Picture | None, name: str, turned: bool) -> tuple[Any, ...]:
             begin = slider(explorer.group(name)).first
             shown = _all(explorer, now, name, begin, turned)
-            return gradio.Slider(**_slider(explorer, name)), gradio.Radio(**_among(explorer, name)), *shown
+            return gradio.update(**_slider(explorer, name)), gradio.update(**_among(explorer, name)), *shown
 
         shown = [reading, moved, near]
         # `choose` is defined where gradio is a variable, so its annotations are told by hand.
         choose.__annotations__ = {"chosen": gradio.SelectData}
         gallery.select(choose, [group, value, among], [picture, notice, *shown], **EVENT)
         # The field is emptied again, so that it takes the next file and shows none that was refused.
-        taken = [dropped, gallery, value, picture, notice, *shown]
+        # Panels are shown anew, not skipped, and the slider is left alone: Gradio adds one more component to the session
+        # for every one that is skipped or changed.
+        taken = [dropped, gallery, picture, notice, *shown]
         dropped.upload(take, [dropped, picture, group, value, among], taken, **EVENT)
         group.change(change_group, [picture, group, among], [value, among, *shown], **EVENT)
         value.input(

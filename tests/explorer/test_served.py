@@ -19,9 +19,14 @@ from tests.explorer.test_explorer import make_model
 
 pytest.importorskip("gradio", reason="no gradio: pip install 'duet-ssl[explore]'")
 
-# What goes out to anywhere but this machine is told on standard error.
+# What goes out to anywhere but this machine is told on standard error, and when asked for, how many components live.
 CODE = """
-import socket, sys
+import gc, signal, socket, sys
+def count(*_):
+    gc.collect()
+    live = sum(str(type(one).__module__).startswith("gradio.components") for one in gc.get_objects())
+    print("COMPONENTS", live, file=sys.stderr, flush=True)
+signal.signal(signal.SIGUSR1, count)
 def watched(kept):
     def connect(self, address, *rest):
         if self.family != socket.AF_UNIX and address[0] not in ("127.0.0.1", "::1", "localhost"):
@@ -243,6 +248,27 @@ def test_a_dropped_file_is_read_and_deleted(server, folder):
     assert "your picture" in json.dumps(json.loads(content)["data"])
     assert sent_to(folder) == []
     assert {path for path in sorted(folder.rglob("*")) if path.is_dir()} == {path for path in before if path.is_dir()}
+
+
+def test_a_session_does_not_grow_with_what_is_done_in_it(server, lines):
+    number = events(server)
+
+    def drop(content):
+        (path,) = json.loads(send(server, content)[2])
+        file = {"path": path, "meta": {"_type": "gradio.FileData"}}
+        assert predict(server, number["upload"], [file, None, "rot360", 45, True])[0] == 200
+
+    def components():
+        before = len(lines(0))
+        server.process.send_signal(signal.SIGUSR1)
+        return int(lines(before + 1)[-1].removeprefix("COMPONENTS "))
+
+    for content in (photo(), b"no image"):
+        drop(content)
+    before = components()
+    for content in (photo(), b"no image") * 3:
+        drop(content)
+    assert components() == before
 
 
 def test_files_that_were_not_sent_are_neither_read_nor_deleted(server, folder, lines, tmp_path):
