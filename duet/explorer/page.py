@@ -193,8 +193,8 @@ def build(explorer: Explorer, gradio: Any, uploads: Uploads) -> Any:
         choose.__annotations__ = {"chosen": gradio.SelectData}
         gallery.select(choose, [group, value, among], [picture, notice, *shown], **EVENT)
         # The field is emptied again, so that it takes the next file and shows none that was refused.
-        # Panels are shown anew, not skipped, and the slider is left alone: Gradio adds one more component to the session
-        # for every one that is skipped or changed.
+        # Panels are shown anew, not skipped, and the slider is left alone: Gradio adds one more component to the
+        # session for every one that is skipped or changed.
         taken = [dropped, gallery, picture, notice, *shown]
         dropped.upload(take, [dropped, picture, group, value, among], taken, **EVENT)
         group.change(change_group, [picture, group, among], [value, among, *shown], **EVENT)
