@@ -13,5 +13,9 @@ class Maps(Measured):
     name = "maps"
     summary = "Figure 2: maps of distances of features over all pairs of g"
     evaluate = ("equivariance",)
-    scalars = ("equivariance/row_minimum_within_one_bin", "equivariance/last_tenth")
+    scalars = (
+        *("equivariance/row_minimum_within_one_bin", "equivariance/row_minimum_within_one_bin_fitted"),
+        *("equivariance/chance_row_minimum", "equivariance/error_prescribed", "equivariance/error_fitted"),
+        "equivariance/last_tenth",
+    )
     groups = ("rot360", "rot4", "hue", "grayscale")

@@ -14,7 +14,7 @@ from duet.study.form import as_markdown
 ROOT = Path(__file__).parents[2]
 STUDY = ROOT / "docs" / "results" / "study"
 DRAWN = sorted([*STUDY.glob("*.md"), *STUDY.glob("*.csv")])
-NAMES = {"scores", "sweeps", "rrc-plus-one", "full-stack", "maps", "marginals", "dependence", "transfer"}
+NAMES = {"scores", "sweeps", "rrc-plus-one", "full-stack", "maps", "marginals", "dependence", "transfer", "strips"}
 
 
 @pytest.fixture(scope="module")
