@@ -84,8 +84,8 @@ lowest: $(READY_DEV)  ## run the tests with the lowest versions that pyproject.t
 audit:  ## known vulnerabilities of the locked versions; needs the network
 	@test -x $(AUDIT)/bin/pip-audit || $(PYTHON) -m venv $(AUDIT)
 	@$(call install,$(AUDIT),pip-audit)
-	@$(AUDIT)/bin/pip-audit --disable-pip --no-deps --requirement requirements.lock
-	@$(AUDIT)/bin/pip-audit --disable-pip --no-deps --requirement requirements-dev.lock
+	@$(AUDIT)/bin/pip-audit --strict --disable-pip --no-deps --requirement requirements.lock
+	@$(AUDIT)/bin/pip-audit --strict --disable-pip --no-deps --requirement requirements-dev.lock
 
 licences: $(READY_DEV)  ## renew docs/licences.md from what is installed
 	@$(BIN)/python .ci/licences.py
