@@ -46,10 +46,11 @@ class Uploads:
 
     def sweep(self, age: float = UNUSED) -> None:
         """Delete what was sent so many seconds ago and never used."""
-        for path in list(self.folder.rglob("*")):
-            with suppress(OSError):  # it went by itself
-                if path.is_file() and str(path) not in self._shown and time.time() - path.stat().st_mtime > age:
-                    _remove(path, self.folder)
+        for folder, _, names in os.walk(self.folder):  # which bears that what it has seen is gone
+            for path in (Path(folder, name) for name in names):
+                with suppress(OSError):
+                    if str(path) not in self._shown and time.time() - path.stat().st_mtime > age:
+                        _remove(path, self.folder)
 
 
 @contextmanager

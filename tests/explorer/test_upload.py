@@ -117,3 +117,23 @@ def test_what_is_sent_goes_and_what_is_shown_stays(tmp_path):
         assert not uploads.shows(path)
         uploads.forget(path)
     assert outside.exists()
+
+
+def test_what_goes_while_the_folder_is_swept_stops_nothing(tmp_path, monkeypatch):
+    """An image is read and deleted, with its folder, at the very moment at which old files are looked for."""
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "old.png").touch()
+        os.utime(tmp_path / name / "old.png", (0, 0))
+    real = os.scandir
+
+    def scandir(path):
+        if Path(path).name == "one":
+            (Path(path) / "old.png").unlink()
+            Path(path).rmdir()
+        return real(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    Uploads(tmp_path).sweep()
+    monkeypatch.undo()
+    assert list(tmp_path.iterdir()) == []
