@@ -5,7 +5,7 @@ python benchmarks/views_apart.py [--runs FOLDER] [--out FILE]
 The runs are those of `duet reproduce full-stack` on quarter turns (seed 0, images in $DUET_DATA), and two more; those
 that FOLDER holds are not trained again. Of 5,000 other training images: a logistic regression's class, the turns that
 are read off the table at full size, and a linear probe of them. Whoever chooses an option chooses it here, and not on
-test images.
+test images. At half size the turns are read off images averaged over 2 x 2 pixels: the size of the extra views.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from measure import write
 from torch import Tensor
+from torch.nn.functional import avg_pool2d
 
 import duet
 from duet.data import Images, open_images
@@ -24,6 +25,7 @@ from duet.data.split import balanced_subset
 from duet.evaluation.classification import accuracy, logistic
 from duet.groups import GROUPS
 from duet.model import Encoder
+from duet.pixels import as_float
 from duet.representation import recover
 from duet.study import expand
 from duet.study.computation import compute, run_folder
@@ -68,15 +70,24 @@ def judge(encoder: Encoder, own: Images, others: Images) -> dict[str, float]:
     pixels, z, labels = zip(*(_look(encoder, images) for images in (own, others)), strict=True)
     found = {"class": _percent(logistic(z[0], labels[0], z[1], strengths=STRENGTHS).predicted, labels[1])}
     turns = torch.arange(4).repeat_interleave(TURNED)
-    fitted, tested = (encoder.features(_turned(images[:TURNED])) for images in pixels)
-    found["probe"] = _percent(logistic(fitted, turns, tested, strengths=STRENGTHS).predicted, turns)
+    trained, tested = (_turned(images[:TURNED]) for images in pixels)
+    probed = logistic(encoder.features(trained), turns, encoder.features(tested), strengths=STRENGTHS)
+    found["probe"] = _percent(probed.predicted, turns)
     if encoder.layout.axes:
-        group = GROUPS["rot4"]
-        elements = torch.tensor(group.elements)
-        read = group.domain.nearest(recover(tested, encoder.layout, "rot4").g.float(), elements)
-        true = group.domain.nearest(group.from_parameter(torch.tensor([0.0, 90.0, 180.0, 270.0])), elements)[turns]
-        found["read"] = round(100 * float((read == true).float().mean()), 2)
+        found["read"] = _read(encoder, tested, turns)
+        found["read at half size"] = _read(encoder, avg_pool2d(as_float(tested), 2), turns)
     return found
+
+
+def _read(encoder: Encoder, images: Tensor, turns: Tensor) -> float:
+    """Percent of quarter turns that are read off the table, at the size that the images have."""
+    group = GROUPS["rot4"]
+    elements = torch.tensor(group.elements)
+    with torch.no_grad():
+        z = torch.cat([encoder.backbone(as_float(part)) for part in images.split(500)])
+    read = group.domain.nearest(recover(z, encoder.layout, "rot4").g.float(), elements)
+    true = group.domain.nearest(group.from_parameter(torch.tensor([0.0, 90.0, 180.0, 270.0])), elements)
+    return round(100 * float((read == true[turns]).float().mean()), 2)
 
 
 def _look(encoder: Encoder, images: Images) -> tuple[Tensor, Tensor, Tensor]:
