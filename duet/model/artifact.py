@@ -7,17 +7,17 @@ import json
 import math
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from ..device import find_device
-from ..error import DuetError, first_line, shorten
+from ..error import DuetError, first_line, shorten, shown
 from ..file import as_json, whole_files
 from ..groups import Group, find_group
 from ..networks import Backbone, OnlineHead, build_backbone
@@ -35,6 +35,8 @@ from .half import in_half, in_single
 from .hub import find_model
 
 FORMAT = 2
+BLOCK = 2**26
+"""Bytes of a file of weights that are read at once."""
 
 
 def load(
@@ -161,7 +163,7 @@ def _read(folder: Path, backbone: Backbone | None) -> Encoder:
         layout = layout_from_dict(config["layout"])
         if layout.dim != backbone.dim:
             raise DuetError(f"{backbone.dim} features in a layout of {layout.dim}")
-        backbone.load_state_dict(part_of(tensors, "backbone."))
+        _fill(backbone, weights, part_of(tensors, "backbone."))
         head = None
         if config["num_classes"]:
             with Allowance(part_of(tensors, "head.").values(), folder):
@@ -185,6 +187,33 @@ def _read(folder: Path, backbone: Backbone | None) -> Encoder:
         return encoder
     except (KeyError, TypeError, IndexError, AttributeError, OverflowError, RuntimeError, ValueError) as error:
         raise DuetError(f"{folder} does not hold a whole duet model: {first_line(error)}") from None
+
+
+def _fill(backbone: Backbone, file: Path, known: Mapping[str, Tensor]) -> None:
+    """Copy weights, whose names and shapes are known, into a network: a block at a time is in memory, not the file."""
+    strange: set[str] = set()
+    missing: set[str] | None = None
+    for names in _blocks(known):
+        with safe_open(file, framework="pt") as opened:
+            part = {name: opened.get_tensor(f"backbone.{name}") for name in names}
+            found = backbone.load_state_dict(part, strict=False)
+        strange |= set(found.unexpected_keys)
+        missing = set(found.missing_keys) if missing is None else missing & set(found.missing_keys)
+    odd = sorted((missing or set()) | strange)
+    if odd:
+        raise ValueError(f"{shown(odd[0])} is in its network or in its weights, and not in both")
+
+
+def _blocks(known: Mapping[str, Tensor]) -> Iterator[list[str]]:
+    """The names, in lists of at most BLOCK bytes or one tensor; an empty list where there are none."""
+    block, size = list[str](), 0
+    for name, tensor in known.items():
+        if block and size + tensor.nbytes > BLOCK:
+            yield block
+            block, size = [], 0
+        block.append(name)
+        size += tensor.nbytes
+    yield block
 
 
 def _read_confidences(config: Mapping[str, Any], tensors: Mapping[str, Tensor], dim: int) -> dict[int, Confidence]:

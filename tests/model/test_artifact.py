@@ -1,11 +1,13 @@
 """A model on disk: it comes back equal, and a stranger's folder cannot harm."""
 
+import hashlib
 import json
 import os
 
 import pytest
 import torch
-from safetensors.torch import save_file
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
 
 import duet
 from duet.error import DuetError
@@ -14,6 +16,7 @@ from duet.networks import OnlineHead, build_backbone, wrap
 from duet.representation import Axis, FittedAction, Table, VonMises
 from tests.conftest import confident
 
+ONE = torch.ones(1)
 TABLE = Table(16, Axis("rot360", 8, VonMises()))
 
 
@@ -205,6 +208,49 @@ def test_a_damaged_folder_is_one_sentence(folder, harm, message):
     with pytest.raises(ValueError, match=message) as caught:
         load(folder)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("block", [1, 5000, 2**26])
+def test_a_block_of_the_file_is_read_at_a_time(folder, monkeypatch, block):
+    sizes = []
+
+    class Counted:
+        def __init__(self, *arguments, **options):
+            self.file = safe_open(*arguments, **options)
+            sizes.append(0)
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *_):
+            pass
+
+        def get_tensor(self, name):
+            found = self.file.__enter__().get_tensor(name)
+            sizes[-1] += found.nbytes
+            return found
+
+    monkeypatch.setattr("duet.model.artifact.BLOCK", block)
+    monkeypatch.setattr("duet.model.artifact.safe_open", Counted)
+    assert load(folder).digest == model().digest
+    tensors = [value.nbytes for name, value in load_file(folder / "model.safetensors").items() if "backbone." in name]
+    assert sum(sizes) == sum(tensors)
+    assert max(sizes) <= max(block, *tensors)
+    assert (len(sizes) == 1) == (block >= sum(tensors))
+
+
+@pytest.mark.parametrize("block", [1, 2**26])
+@pytest.mark.parametrize(
+    "change", [lambda t: t.pop("backbone.norm.weight"), lambda t: t.update({"backbone.a\nb": ONE})]
+)
+def test_weights_that_are_not_those_of_the_network_are_refused(folder, monkeypatch, block, change):
+    monkeypatch.setattr("duet.model.artifact.BLOCK", block)
+    tensors = load_file(folder / "model.safetensors")
+    change(tensors)
+    save_file(tensors, folder / "model.safetensors")
+    damage(folder, weights_sha256=hashlib.sha256((folder / "model.safetensors").read_bytes()).hexdigest())
+    with pytest.raises(DuetError, match=r"whole duet model: .* is in its network or in its weights, and not in both"):
+        load(folder)
 
 
 def test_an_unfinished_run_says_how_to_finish(tmp_path):
