@@ -18,6 +18,8 @@ from .error import DuetError
 PARTIAL = ".partial-"
 FULL = {getattr(errno, name) for name in ("ENOSPC", "EDQUOT", "EFBIG") if hasattr(errno, name)}
 """What the system says where nothing more can be written: no space, a quota, a limit on files."""
+SAID = re.compile(r"(?:os error|Os \{ code:) (\d+)")
+"""How libraries that are written in Rust tell the system's number of an error."""
 _UMASK = os.umask(0)
 os.umask(_UMASK)
 
@@ -72,7 +74,7 @@ def _partial_of(path: Path, folders: ExitStack) -> Path:
 def _is_full(error: BaseException | None) -> bool:
     """Whether an error, or what it came from, says that there is no space; some libraries say so in words only."""
     while error is not None:
-        numbers = [error.errno] if isinstance(error, OSError) else re.findall(r"os error (\d+)", str(error)[-100:])
+        numbers = [error.errno] if isinstance(error, OSError) else SAID.findall(str(error)[-200:])
         if FULL & {int(number) for number in numbers if number is not None}:
             return True
         error = error.__cause__ or error.__context__
