@@ -117,7 +117,7 @@ def test_files_that_belong_together_stay_together(tmp_path, monkeypatch, save, l
         OSError(errno.ENOSPC, "No space left on device"),
         OSError(errno.EDQUOT, "Disk quota exceeded"),
         SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)"),
-        SafetensorError('Error while serializing: IoError(Os { code: 28, kind: StorageFull, message: "No space left" })'),
+        SafetensorError('Error while serializing: IoError(Os { code: 28, kind: StorageFull, message: "No space" })'),
     ],
     ids=lambda error: type(error).__name__,
 )
