@@ -79,7 +79,7 @@ lock:  ## renew both locks from pyproject.toml
 	@rm -rf $(LOCKING)
 
 lowest: $(READY_DEV)  ## run the tests with the lowest versions that pyproject.toml allows
-	@OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 $(BIN)/python .ci/lowest.py --venv $(LOWEST) -- -n $(JOBS) --dist loadfile
+	@OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 $(BIN)/python .ci/lowest.py --venv $(LOWEST) --extras export -- -n $(JOBS) --dist loadfile
 
 audit:  ## known vulnerabilities of the locked versions; needs the network
 	@test -x $(AUDIT)/bin/pip-audit || $(PYTHON) -m venv $(AUDIT)
