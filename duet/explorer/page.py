@@ -181,7 +181,7 @@ def build(explorer: Explorer, gradio: Any, uploads: Uploads) -> Any:
                 found = drop(explorer, file)
             except (ValueError, OSError) as refusal:
                 return None, gradio.skip(), now, show_notice(str(refusal)), *_all(explorer, now, name, at, turned)
-            return None, gradio.update(selected_index=None), found, "", *_all(explorer, found, name, at, turned)
+            return None, gradio.Gallery(selected_index=None), found, "", *_all(explorer, found, name, at, turned)
 
         def change_group(now: Picture | None, name: str, turned: bool) -> tuple[Any, ...]:
             begin = slider(explorer.group(name)).first
