@@ -4,7 +4,7 @@ python .ci/lowest.py [--venv .lowest-venv] [--extras export ...] [--list] [-- py
 
 torch is not installed again: it is large, and the one of this environment is copied into the new one. Everything else
 that is declared gets the lowest version with a wheel for this Python; what only they need is left to pip. Without
-pytest arguments the whole suite runs; tests of extras that are not installed are skipped.
+pytest arguments the whole suite runs; some tests want extras, and fail or are skipped where those are not named.
 """
 
 from __future__ import annotations

@@ -3,9 +3,10 @@
 python benchmarks/views_apart.py [--runs FOLDER] [--out FILE]
 
 The runs are those of `duet reproduce full-stack` on quarter turns (seed 0, images in $DUET_DATA), and two more; those
-that FOLDER holds are not trained again. Of 5,000 other training images: a logistic regression's class, the turns that
-are read off the table at full size, and a linear probe of them. Whoever chooses an option chooses it here, and not on
-test images. At half size the turns are read off images averaged over 2 x 2 pixels: the size of the extra views.
+that FOLDER holds are not trained again. Beside them stand pixels and the untrained network. Of 5,000 other training
+images: a logistic regression's class, the turns that are read off the table at full size, and a linear probe of them.
+At half size the turns are read off images averaged over 2 x 2 pixels: the size of the extra views. Whoever chooses an
+option chooses it here, and not on test images.
 """
 
 from __future__ import annotations
@@ -23,8 +24,12 @@ import duet
 from duet.data import Images, open_images
 from duet.data.split import balanced_subset
 from duet.evaluation.classification import accuracy, logistic
+from duet.evaluation.rival import rivals_of
+from duet.evaluation.subject import Subject
 from duet.groups import GROUPS
 from duet.model import Encoder
+from duet.paper.accuracy import LATE, SEPARATE
+from duet.paper.full_stack import WITHOUT
 from duet.pixels import as_float
 from duet.representation import recover
 from duet.study import expand
@@ -32,15 +37,11 @@ from duet.study.computation import compute, run_folder
 from duet.study.plan import Run
 from duet.study.record import finished
 
-SEPARATE = {"views": "separate"}
-METHODS: list[dict[str, Any]] = [
-    {"name": "simclr-without", "method": "simclr", "options": {"leave_out": True}},
-    {"name": "essl", "method": "essl"},
-    {"name": "duet", "method": "duet"},
-    {"name": "duet-separate", "method": "duet", "options": SEPARATE},
-    {"name": "duet-full", "method": "duet", "options": {**SEPARATE, "full": 1.0}},
-    {"name": "duet-late", "method": "duet", "options": {**SEPARATE, "full": 1.0, "full_from": 0.67}},
-    {"name": "duet-later", "method": "duet", "options": {**SEPARATE, "full": 1.0, "full_from": 0.85}},
+FULL = {**SEPARATE["options"], "full": 1.0}
+METHODS: list[str | dict[str, Any]] = [
+    *(WITHOUT, "essl", "duet", SEPARATE, LATE),
+    {"name": "duet-full", "method": "duet", "options": FULL},
+    {"name": "duet-later", "method": "duet", "options": {**FULL, "full_from": 0.85}},
 ]
 TURNED = 1500
 """Images of which all four quarter turns are read."""
@@ -65,7 +66,7 @@ def held_out(run: Run, count: int = 5000) -> tuple[Images, Images]:
     return own, whole.part(rows[torch.randperm(len(rows), generator=torch.Generator().manual_seed(7))[:count]])
 
 
-def judge(encoder: Encoder, own: Images, others: Images) -> dict[str, float]:
+def judge(encoder: Subject, own: Images, others: Images) -> dict[str, float]:
     """Percentages of the other images."""
     pixels, z, labels = zip(*(_look(encoder, images) for images in (own, others)), strict=True)
     found = {"class": _percent(logistic(z[0], labels[0], z[1], strengths=STRENGTHS).predicted, labels[1])}
@@ -73,7 +74,7 @@ def judge(encoder: Encoder, own: Images, others: Images) -> dict[str, float]:
     trained, tested = (_turned(images[:TURNED]) for images in pixels)
     probed = logistic(encoder.features(trained), turns, encoder.features(tested), strengths=STRENGTHS)
     found["probe"] = _percent(probed.predicted, turns)
-    if encoder.layout.axes:
+    if isinstance(encoder, Encoder) and encoder.layout.axes:
         found["read"] = _read(encoder, tested, turns)
         found["read at half size"] = _read(encoder, avg_pool2d(as_float(tested), 2), turns)
     return found
@@ -90,7 +91,7 @@ def _read(encoder: Encoder, images: Tensor, turns: Tensor) -> float:
     return round(100 * float((read == true[turns]).float().mean()), 2)
 
 
-def _look(encoder: Encoder, images: Images) -> tuple[Tensor, Tensor, Tensor]:
+def _look(encoder: Subject, images: Images) -> tuple[Tensor, Tensor, Tensor]:
     """All pixels, features and labels."""
     pixels, labels = zip(*images.in_order(500), strict=True)
     return torch.cat(pixels), torch.cat([encoder.features(part) for part in pixels]), torch.cat(labels)
@@ -112,10 +113,16 @@ def main() -> None:
     figures = {}
     for run in runs():
         record = finished(args.runs, run) or compute(run, args.runs)
-        found = judge(duet.load(run_folder(args.runs, run)), *held_out(run))
+        encoder = duet.load(run_folder(args.runs, run))
+        found = judge(encoder, *held_out(run))
         figures[run.labels["method"]] = {**found, "options": run.experiment.options, "run": record.key}
         print(run.labels["method"], found, flush=True)
         write(args.out, {"methods": figures})
+    own, others = held_out(run)
+    for name, rival in rivals_of(encoder, others.shape).items():
+        figures[name] = judge(rival, own, others)
+        print(name, figures[name], flush=True)
+    write(args.out, {"methods": figures})
 
 
 if __name__ == "__main__":

@@ -36,9 +36,9 @@ class Transfer(Evaluation):
     def still_holds(self, kept: Result, context: Context) -> bool:
         """Whether it is of the sets that are named now, and of their images."""
         sets = kept.provenance.get("sets")
-        if not isinstance(sets, dict) or {PurePath(name).name for name in context.transfer} != sets.keys():
+        if not isinstance(sets, dict) or set(map(_short, context.transfer)) != sets.keys():
             return False
-        found = {PurePath(name).name: _on(context, name).provenance()["fingerprint"] for name in context.transfer}
+        found = {_short(name): _on(context, name).provenance()["fingerprint"] for name in context.transfer}
         return all(isinstance(facts, dict) and facts.get("fingerprint") == found[name] for name, facts in sets.items())
 
 
@@ -51,13 +51,18 @@ def transfer(context: Context, names: Sequence[str], **options: Any) -> Result:
     for name in names:
         other = _on(context, name, **options)
         found = classify(other)
-        short = PurePath(name).name
+        short = _short(name)
         scalars |= {f"{short}/{key}": value for key, value in found.scalars.items()}
         intervals |= {f"{short}/{key}": ends for key, ends in found.intervals.items()}
         missing |= {f"{short}/{key}": why for key, why in found.provenance.get("missing", {}).items()}
         sets[short] = {**other.provenance(), **found.provenance}
     facts = {"sets": sets, **({"missing": missing} if missing else {})}
     return Result("transfer", scalars, {}, facts, intervals)
+
+
+def _short(name: str) -> str:
+    """What a set is called among the scalars: of a path its last part."""
+    return PurePath(name).name
 
 
 def _on(context: Context, name: str, **options: Any) -> Context:

@@ -61,7 +61,7 @@ class Measured(Studied):
         """One page of Markdown, NAME.md, and CSV and LaTeX of every scalar, rivals below; the page is named."""
         page = [f"# {self.name}: {self.summary}"]
         # Rivals are rows of their own; a setting that is swept says nothing of them.
-        records = [self.seen(record) for record in [*records, *(rivals_of(records) if rows == "method" else [])]]
+        records = [self.seen(record) for record in [*records, *(rows_of_rivals(records) if rows == "method" else [])]]
         for scalar in self.scalars:
             if any(record.value(scalar) is not None for record in records):
                 table = tabulate(records, rows, columns, scalar, order={"group": GROUPS, "method": METHODS})
@@ -76,7 +76,7 @@ class Measured(Studied):
         return [path]
 
 
-def rivals_of(records: Sequence[Record]) -> list[Record]:
+def rows_of_rivals(records: Sequence[Record]) -> list[Record]:
     """The rivals as rows of their own, once for every group and seed: they do not depend on the method."""
     found: dict[tuple[str, str, str], Record] = {}
     for record in records:

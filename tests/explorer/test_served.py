@@ -329,30 +329,21 @@ def test_bodies_have_a_largest_size(server, folder, lines):
     assert sent_to(folder) == []
 
 
+JUNK_EVENTS = {
+    "no JSON": b"{",
+    "deep JSON": b"[" * 100_000,
+    "no object": b"[1, 2]",
+    "no UTF-8": b'{"data": "\xff\xfe"}',
+    "wrong types": b'{"data": 5, "fn_index": "a", "session_hash": []}',
+    "no event": b'{"data": [], "fn_index": 999, "session_hash": "a"}',
+    "negative event": b'{"data": [], "fn_index": -1}',
+    "too few values": b'{"data": [], "fn_index": 3, "session_hash": "a"}',
+    "strange values": b'{"data": [{}, "rot361", "x", {"a": 1}], "fn_index": 3, "session_hash": "a"}',
+    "no session": b'{"data": [null, "rot360", 1e999], "fn_index": 3}',
+    "odd event id": b'{"data": [], "fn_index": 0, "event_id": "../x", "event_data": {"index": 9}, "session_hash": "a"}',
+}
 JUNK = {
-    "no JSON": (PREDICT, b"{", "application/json"),
-    "deep JSON": (PREDICT, b"[" * 100_000, "application/json"),
-    "no object": (PREDICT, b"[1, 2]", "application/json"),
-    "no UTF-8": (PREDICT, b'{"data": "\xff\xfe"}', "application/json"),
-    "wrong types": (PREDICT, b'{"data": 5, "fn_index": "a", "session_hash": []}', "application/json"),
-    "no event": (PREDICT, b'{"data": [], "fn_index": 999, "session_hash": "a"}', "application/json"),
-    "negative event": (PREDICT, b'{"data": [], "fn_index": -1}', "application/json"),
-    "too few values": (
-        PREDICT,
-        b'{"data": [], "fn_index": 3, "session_hash": "a"}',
-        "application/json",
-    ),
-    "strange values": (
-        PREDICT,
-        b'{"data": [{}, "rot361", "x", {"a": 1}], "fn_index": 3, "session_hash": "a"}',
-        "application/json",
-    ),
-    "no session": (PREDICT, b'{"data": [null, "rot360", 1e999], "fn_index": 3}', "application/json"),
-    "odd event id": (
-        PREDICT,
-        b'{"data": [], "fn_index": 0, "event_id": "../../x", "event_data": {"index": 99999999}, "session_hash": "a"}',
-        "application/json",
-    ),
+    **{kind: (PREDICT, body, "application/json") for kind, body in JUNK_EVENTS.items()},
     "queue": ("/gradio_api/queue/join", b'{"data": []}', "application/json"),
     "cancel": ("/gradio_api/cancel", b'{"session_hash": "a", "fn_index": 0, "event_id": "b"}', "application/json"),
     "component": ("/gradio_api/component_server", b"{}", "application/json"),
