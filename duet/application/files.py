@@ -5,25 +5,22 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Iterator
-from itertools import chain, islice
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from ..data.decoding import Pixels, Unreadable, quiet
 from ..data.folder import SUFFIXES, image_paths
-from ..data.input import map_in_order, read_pixels, stack_alike
+from ..data.input import read_pixels, stack_alike
+from ..data.pool import Pool, in_parts
 from ..error import DuetError, printable
 from ..model import Encoder
 from ..progress import track
 
-PORTION = 16
-"""Files that a thread decodes before it hands them over: one by one, the handing costs as much as a small image."""
 NAMED = 20
 """Unreadable files that are remembered by their names; of more only the number."""
-T = TypeVar("T")
 HEIC = (".heic", ".heif")
 """Read where pillow-heif is installed; otherwise named, with what to install."""
 
@@ -64,17 +61,11 @@ def stored(path: Path) -> str:
     return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
-def in_parts(items: Iterable[T], size: int) -> Iterator[list[T]]:
-    """The items in lists of `size`, the last one perhaps shorter."""
-    them = iter(items)
-    while part := list(islice(them, size)):
-        yield part
-
-
 class Reader:
     """Batches of features of files. Unreadable files are named on standard error, and counted.
 
-    `ahead`: the next batch is decoded while the network computes; otherwise all cores decode, then all compute.
+    `ahead`: large images of the next batch are decoded while the network computes; otherwise all cores decode, then
+    all compute.
     """
 
     def __init__(self, encoder: Encoder, batch_size: int) -> None:
@@ -85,6 +76,7 @@ class Reader:
         self.readable = self.unreadable = 0
         self.broken: list[Broken] = []
         self._held: list[str] = []
+        self._pool = Pool()
 
     def batches(self, files: Iterable[Found], total: int | None, label: str) -> Iterator[Batch]:
         """Features of all that can be read, in constant memory; an error when nothing can."""
@@ -108,16 +100,10 @@ class Reader:
     def _decoded(self, files: Iterable[Found]) -> Iterator[list[tuple[Found, Pixels | str]]]:
         """Batches of decoded files, each with its pixels or the reason why there are none."""
         if self.ahead:
-            yield from in_parts(self._read_all(files, max(2, -(-self.batch_size // PORTION))), self.batch_size)
+            yield from in_parts(self._pool.map(self.read, files, self.batch_size), self.batch_size)
             return
         for part in in_parts(files, self.batch_size):
-            yield list(self._read_all(part, len(part)))
-
-    def _read_all(self, files: Iterable[Found], ahead: int) -> Iterator[tuple[Found, Pixels | str]]:
-        return chain.from_iterable(map_in_order(self._read_some, in_parts(files, PORTION), ahead))
-
-    def _read_some(self, files: list[Found]) -> list[tuple[Found, Pixels | str]]:
-        return [self.read(file) for file in files]
+            yield list(self._pool.map(self.read, part, len(part)))
 
     def read(self, file: Found) -> tuple[Found, Pixels | str]:
         """A file with its pixels at the model's size, or the reason why there are none."""

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from ..data.input import map_in_order
+from ..data.pool import Pool
 from ..error import DuetError, printable
 from ..file import whole_file
 from ..model import Encoder
@@ -86,7 +86,7 @@ def orient_files(
             angles, probabilities, known, certain = (part.tolist() for part in found)
             wanted = [angle if sure else None for angle, sure in zip(angles, certain, strict=True)]
             pairs = zip(batch.files, wanted, strict=True)
-            outcomes = map_in_order(output.write, pairs) if writes else map(output.write, pairs)
+            outcomes = Pool().map(output.write, pairs) if writes else map(output.write, pairs)
             for file, angle, probability, kind, own, outcome in zip(
                 batch.files, angles, probabilities, known, certain, outcomes, strict=True
             ):

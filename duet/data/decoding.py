@@ -134,6 +134,8 @@ def _size(path: Path) -> int:
         except OSError as error:
             raise Unreadable(f"a folder that cannot be opened: {first_line(error.strerror or error)}") from None
         raise Unreadable("a folder; give the files in it")
+    if not stat.S_ISREG(found.st_mode):
+        raise Unreadable("not a regular file")  # reading a pipe could wait for ever
     return found.st_size
 
 

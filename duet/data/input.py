@@ -1,13 +1,9 @@
 """Images as people hold them - files, Pillow images, arrays, tensors - as batches of the size that a model takes."""
 
 import os
-import stat
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sized
-from concurrent.futures import Future, ThreadPoolExecutor
-from itertools import islice
+from collections.abc import Iterable, Iterator, Sized
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -17,18 +13,14 @@ from torch import Tensor
 
 from ..error import DuetError
 from ..pixels import as_bytes, as_float, check_values
-from .cores import available_cores
 from .decoding import Pixels, Unreadable, decode
+from .pool import Pool, in_parts
 
 Picture: TypeAlias = "str | os.PathLike[str] | Image.Image | NDArray[Any] | Tensor"
 Pictures: TypeAlias = "Picture | Iterable[Picture]"
 Size: TypeAlias = tuple[int, int]
 
-AHEAD = 64  # images that are decoded before they are asked for
 KINDS = "paths, Pillow images, arrays (H, W) or (H, W, C), tensors (C, H, W)"
-
-S = TypeVar("S")
-T = TypeVar("T")
 
 
 def count_pictures(images: Pictures) -> int | None:
@@ -72,8 +64,7 @@ def picture_batches(images: Pictures, channels: int, size: Size | None, batch_si
             name = f" ({picture})" if isinstance(picture, str | os.PathLike) else ""
             raise DuetError(f"image {number}{name} cannot be used: {error}") from None
 
-    fitted = map_in_order(fit, enumerate(singles))
-    while part := list(islice(fitted, batch_size)):
+    for part in in_parts(Pool().map(fit, enumerate(singles)), batch_size):
         if len({image.dtype for image in part}) > 1:
             part = [as_float(image).float() for image in part]
         yield stack_alike(part)
@@ -88,39 +79,12 @@ def stack_alike(images: list[Tensor]) -> Tensor:
     return torch.stack(images)
 
 
-def map_in_order(work: Callable[[S], T], items: Iterable[S], ahead: int = AHEAD) -> Iterator[T]:
-    """`work` on every item by as many threads as there are cores, results in order, at most `ahead` of them waiting."""
-    # Pillow lets go of the interpreter while it decodes and resizes, torch while it computes.
-    pool = ThreadPoolExecutor(available_cores())
-    waiting: deque[Future[T]] = deque()
-    try:
-        for item in items:
-            waiting.append(pool.submit(work, item))
-            if len(waiting) >= ahead:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
-    finally:
-        pool.shutdown(cancel_futures=True)
-
-
-def read_pixels(path: Path, channels: int, size: Size | None) -> Pixels:
-    """Pixels (channels, H, W) of a file, at the model's size; Unreadable says why there are none."""
-    try:
-        mode = path.stat().st_mode
-    except (OSError, ValueError):  # decoding says why
-        mode = stat.S_IFREG
-    if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
-        raise Unreadable("not a regular file")  # reading a pipe could wait for ever
-    return _decoded(path, channels, size)
-
-
 def _fit(picture: Picture, channels: int, size: Size | None) -> Tensor:
     """One image as (channels, H, W)."""
     if isinstance(picture, str | os.PathLike):
         return torch.from_numpy(read_pixels(Path(picture), channels, size))
     if isinstance(picture, Image.Image):
-        return torch.from_numpy(_decoded(picture, channels, size))
+        return torch.from_numpy(read_pixels(picture, channels, size))
     if not isinstance(picture, np.ndarray | Tensor):
         raise Unreadable(f"it is {_a(picture)}; images are {KINDS}")
     try:
@@ -132,14 +96,15 @@ def _fit(picture: Picture, channels: int, size: Size | None) -> Tensor:
     if _fits(block, channels, size):
         return block[0]
     eight_bits = as_bytes(block)
-    return torch.from_numpy(_decoded(eight_bits[0].permute(1, 2, 0).cpu().numpy(), channels, size))
+    return torch.from_numpy(read_pixels(eight_bits[0].permute(1, 2, 0).cpu().numpy(), channels, size))
 
 
 def _fits(block: Tensor, channels: int, size: Size | None) -> bool:
     return block.shape[1] == channels and (size is None or block.shape[2:] == size)
 
 
-def _decoded(encoded: Path | Image.Image | Pixels, channels: int, size: Size | None) -> Pixels:
+def read_pixels(encoded: Path | Image.Image | Pixels, channels: int, size: Size | None) -> Pixels:
+    """Pixels (channels, H, W) at the model's size; Unreadable says why there are none."""
     if size is None:
         return decode(encoded, channels)
     height, width = size

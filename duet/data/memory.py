@@ -1,8 +1,6 @@
 """Small sets: decoded once into one uint8 tensor and sampled by index."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from itertools import islice
 
 import numpy as np
 import torch
@@ -10,9 +8,9 @@ from torch import Tensor
 
 from ..error import DuetError
 from ..progress import track
-from .cores import available_cores
 from .decoding import Pixels, Unreadable, decode, quiet
 from .images import Batch, Images
+from .pool import Pool, in_parts
 from .source import Records
 
 CHUNK = 64
@@ -74,8 +72,13 @@ def decode_all(
     pixels = np.empty((len(indices), *shape), dtype=np.uint8)
     kept: list[int] = []
     failures: dict[str, str] = {}
+
+    def read(index: int) -> tuple[int, Pixels | str]:
+        return index, _decode_or_reason(records, index, shape[0], image_size)
+
     with quiet():
-        for chunk in track(_decoded_chunks(records, indices, shape[0], image_size), len(indices), label):
+        chunks = in_parts(Pool().map(read, indices.tolist()), CHUNK)
+        for chunk in track(((len(chunk), chunk) for chunk in chunks), len(indices), label):
             for index, result in chunk:
                 if isinstance(result, str):
                     failures[records.name(index)] = result
@@ -86,22 +89,6 @@ def decode_all(
                 pixels[len(kept)] = result
                 kept.append(index)
     return torch.from_numpy(pixels[: len(kept)]), torch.tensor(kept, dtype=torch.int64), failures
-
-
-def _decoded_chunks(
-    records: Records, indices: Tensor, channels: int, image_size: int | None
-) -> Iterator[tuple[int, list[tuple[int, Pixels | str]]]]:
-    def decode_chunk(chunk: Tensor) -> list[tuple[int, Pixels | str]]:
-        return [(index, _decode_or_reason(records, index, channels, image_size)) for index in chunk.tolist()]
-
-    chunks = iter(torch.split(indices, CHUNK))
-    # Pillow lets go of the interpreter while it decodes and resizes photographs; small images gain nothing.
-    workers = 1 if image_size is None else available_cores()
-    with ThreadPoolExecutor(workers) as pool:
-        # A window of chunks, so that decoded images do not pile up ahead of the copy.
-        while window := list(islice(chunks, 4 * workers)):
-            for done in pool.map(decode_chunk, window):
-                yield len(done), done
 
 
 def _decode_or_reason(records: Records, index: int, channels: int, image_size: int | None) -> Pixels | str:

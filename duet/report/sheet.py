@@ -15,7 +15,7 @@ from ..application.orientation import Oriented
 from ..application.rotation import turn
 from ..application.sheet import Case, Sheet
 from ..data.decoding import Unreadable, thumbnail
-from ..data.input import map_in_order
+from ..data.pool import Pool
 from ..error import printable
 from ..file import write_text
 from ..progress import track
@@ -48,7 +48,7 @@ def write_sheet(sheet: Sheet, done: Oriented, out: Path) -> Path:
 def draw_pairs(sheet: Sheet, name: Callable[[Path], str] = printable) -> list[Pair]:
     """What the sheet holds as small pictures, under names of your choice; what cannot be read any more is left out."""
     cases = sheet.cases
-    drawn = map_in_order(lambda case: _pair(case, name(case.path)), cases)
+    drawn = Pool().map(lambda case: _pair(case, name(case.path)), cases)
     return [pair for pair in track(((1, pair) for pair in drawn), len(cases), "drawing") if pair]
 
 

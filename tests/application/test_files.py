@@ -8,15 +8,10 @@ import torch
 from PIL import Image
 
 from duet.application import files
-from duet.application.files import Found, Reader, find_files, in_parts
+from duet.application.files import Found, Reader, find_files
 from tests.conftest import make_compass
 
 from .conftest import marked
-
-
-def test_parts_are_whole_but_the_last():
-    assert list(in_parts(range(7), 3)) == [[0, 1, 2], [3, 4, 5], [6]]
-    assert list(in_parts([], 3)) == []
 
 
 @pytest.fixture

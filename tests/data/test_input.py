@@ -9,7 +9,7 @@ from conftest import encoded
 from PIL import Image
 
 from duet.data.decoding import decode
-from duet.data.input import AHEAD, count_pictures, map_in_order, picture_batches
+from duet.data.input import count_pictures, picture_batches
 
 
 def pixels(images, channels=3, size=(8, 8), batch_size=4):
@@ -160,17 +160,3 @@ def test_a_folder_and_a_pipe_are_refused(tmp_path):
         pixels([tmp_path])
     with pytest.raises(ValueError, match="not a regular file"):
         pixels(tmp_path / "pipe.png")
-
-
-def test_work_is_done_in_order_and_not_far_ahead():
-    started = []
-
-    def items():
-        for number in range(1000):
-            started.append(number)
-            yield number
-
-    results = map_in_order(lambda number: number * 2, items())
-    assert [next(results) for _ in range(10)] == list(range(0, 20, 2))
-    assert len(started) <= AHEAD + 10
-    results.close()
