@@ -1,4 +1,4 @@
-"""Work on many items in their order: by this thread while they are quick, by as many threads as there are cores else."""
+"""Work on many items in order: by the caller while they are quick, by a thread for each core when they are slow."""
 
 import statistics
 import time
