@@ -16,7 +16,7 @@ from ..file import whole_file
 from ..groups import Rotation
 from ..model import Encoder
 from ..model.confidence import SURE
-from .alignment import TURNS, Alignment, align, find_turning_group
+from .alignment import TURNS, Alignment, align, find_turning_group, pixel_encoder
 from .destination import check_report, plan_copies
 from .files import Found, Reader, find_files
 from .mean_image import MeanImages, draw_means, mean_images
@@ -45,7 +45,7 @@ class AlignedFiles(NamedTuple):
 
 def align_files(
     images: Sequence[str | os.PathLike[str]],
-    encoder: Encoder,
+    encoder: Encoder | None = None,
     folder: Path | None = None,
     table: Path | None = None,
     picture: Path | None = None,
@@ -56,7 +56,8 @@ def align_files(
     batch_size: int = 256,
 ) -> AlignedFiles:
     """Write copies to `folder`, each turned by minus its angle from the common one; a row for every readable image to
-    `table`; the means before and after to `picture`, by default `folder`/mean.png.
+    `table`; the means before and after to `picture`, by default `folder`/mean.png. Without an encoder the images are
+    aligned by their own pixels.
 
     All copies are turned: without an upright, no image stands better as it is. `sure` only marks those whose
     probability is that large. `by_class`: each sub-folder is a set of its own.
@@ -65,6 +66,7 @@ def align_files(
         raise DuetError("say where to write: -o DIR for turned copies, --csv FILE for the angles, or both")
     if not 0 <= sure <= 1:
         raise DuetError(f"--sure is a probability, from 0 to 1, not {sure:g}")
+    encoder = pixel_encoder() if encoder is None else encoder
     turning = find_turning_group(encoder, group or _own_rotation(encoder))
     if not isinstance(turning, Rotation):
         raise DuetError(f"{turning.title or turning.name} is no rotation: files are turned by rot360 or rot4")

@@ -8,16 +8,17 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ..data.decoding import quiet
 from ..data.input import Pictures, picture_batches
 from ..error import DuetError
 from ..groups import Group, find_group
 from ..model import Encoder, has_spectrum, orbit_views, spectrum_of
+from ..networks import wrap
 from ..pixels import check_shape
 from ..progress import track
-from ..representation import Spectrum
+from ..representation import Flat, Spectrum
 from ..representation.alignment import NEAR, Codes, align_codes
 from ..representation.turn import phases
 
@@ -26,6 +27,8 @@ TURNS = 4
 FITTED_IMAGES = 1024  # a spectrum is fitted to at most so many images,
 FITTED_VIEWS = 4096  # and to about so many views, at least 4 and at most 64 of each
 LEAST_IMAGES = 8
+PIXELS = (32, 8)
+"""The side of images that are aligned by their own pixels, and that of the grid which those are averaged to."""
 
 Features = Callable[[Tensor], Tensor]
 T = TypeVar("T")
@@ -65,7 +68,7 @@ class Alignment:
 
 def align(
     images: Pictures,
-    encoder: Encoder | Features,
+    encoder: Encoder | Features | None = None,
     group: Group | str | None = None,
     sets: Sequence[Hashable] | None = None,
     spectrum: Spectrum | None = None,
@@ -75,12 +78,13 @@ def align(
     """Bring images to one common angle: by their codes in the encoder's spectrum, aligned to their own mean.
 
     `encoder`: a trained model, or any function from images (B,C,H,W) in [0,1] to features (B,D); the latter takes a
-    tensor (N,C,H,W). `group`: what the images were turned by, by default the model's own. `sets`: a name for each
+    tensor (N,C,H,W); none: the images' own pixels. `group`: what the images were turned by, by default the model's own. `sets`: a name for each
     image; images of one name are aligned with each other only. `turns`: turned copies of each image to look at.
 
     The spectrum is fitted to these very images, turned at random: it reads them better than one that was fitted to
     others. Give another as `spectrum`, such as the model's own, `encoder.actions["rot360"]["spectral"]`.
     """
+    encoder = pixel_encoder() if encoder is None else encoder
     chosen = find_turning_group(encoder, group)
     if turns < 1:
         raise DuetError(f"turns start at 1, not {turns}")
@@ -110,6 +114,13 @@ def align(
             by[which], probability[which] = found.by, found.probability
             coherence[name] = found.coherence
     return Alignment(chosen, by, probability, coherence)
+
+
+def pixel_encoder() -> Encoder:
+    """The pixels themselves, grey and averaged over cells: nothing was learned, and any set of images will do."""
+    side, cells = PIXELS
+    grid = nn.Sequential(nn.AdaptiveAvgPool2d(cells), nn.Flatten())
+    return Encoder(wrap(grid, channels=1, width=cells**2), Flat(cells**2), ["rot360"], image_size=side).eval()
 
 
 def find_turning_group(encoder: Encoder | Features, group: Group | str | None) -> Group:

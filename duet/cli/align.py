@@ -8,6 +8,7 @@ from pathlib import Path
 from .command import TURNED, Command, add_images, add_turned_copies, open_model
 
 TURNS = 4
+PIXELS = "pixels"
 
 
 class Align(Command):
@@ -17,12 +18,12 @@ class Align(Command):
     summary = "bring image files to one common angle, where there is no upright"
     description = """Estimate how far each image is turned from an angle that all have in common, in degrees
 counter-clockwise, and write copies turned back. For images that have no upright: plankton, cells, galaxies, aerial
-images. No labels are needed, and any model will do; one that was trained on such images with --reference relative does
-best.
+images. No labels are needed, and no model: without --model the images are compared by their own pixels. A model of such
+images reads them by what it has learned; try both, and see whose mean is sharper.
 
-  duet align cells/ -o aligned/ --model runs/duet-rot360-cells
-  duet align cells/ --csv angles.csv --picture mean.png --model runs/duet-rot360-cells
-  duet align plankton/ -o aligned/ --by-class --model runs/duet-rot360-plankton
+  duet align cells/ -o aligned/
+  duet align plankton/ -o aligned/ --by-class --csv angles.csv
+  duet align cells/ -o by-model/ --model runs/duet-rot360-cells
 
 The mean of the images before and after is drawn in aligned/mean.png: if it became sharp, it worked. All copies are
 turned; the table marks those whose angle is right to 45 degrees with a probability of 0.9 or more. The originals
@@ -30,7 +31,7 @@ stay."""
 
     def add_arguments(self, parser: argparse.ArgumentParser, chosen: bool) -> None:
         """Images, model, and where copies, angles and the picture go."""
-        add_images(parser)
+        add_images(parser, f"or {PIXELS} [{PIXELS}]")
         add_turned_copies(parser, "turned", "is marked")
         parser.add_argument(
             "--picture", type=Path, metavar="FILE", help="the means before and after, as PNG [DIR/mean.png]"
@@ -53,7 +54,7 @@ stay."""
 
         done = align_files(
             args.images,
-            open_model(args),
+            None if args.model in (None, PIXELS) else open_model(args),
             args.out,
             args.csv,
             args.picture,

@@ -129,6 +129,15 @@ def test_any_model_will_do(cells, tmp_path, use):
     assert apart(bearings(tmp_path / "out")) < 20
 
 
+@pytest.mark.parametrize("named", [[], ["--model", "pixels"]])
+def test_without_a_model_images_are_compared_by_their_pixels(named, cells, tmp_path, monkeypatch):
+    monkeypatch.setattr("duet.model.load", None)
+    table = tmp_path / "angles.csv"
+    assert main(["align", str(cells), "-o", str(tmp_path / "out"), "--csv", str(table), *named]) == 0
+    assert apart(bearings(tmp_path / "out")) < 20
+    assert len(read(table)) == len(ANGLES)
+
+
 def test_bad_files_are_named_and_left_out(cells, tmp_path, capsys):
     (cells / "long" / "zero.png").touch()
     table = tmp_path / "angles.csv"
