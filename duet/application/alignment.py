@@ -78,8 +78,9 @@ def align(
     """Bring images to one common angle: by their codes in the encoder's spectrum, aligned to their own mean.
 
     `encoder`: a trained model, or any function from images (B,C,H,W) in [0,1] to features (B,D); the latter takes a
-    tensor (N,C,H,W); none: the images' own pixels. `group`: what the images were turned by, by default the model's own. `sets`: a name for each
-    image; images of one name are aligned with each other only. `turns`: turned copies of each image to look at.
+    tensor (N,C,H,W). None: the images' own pixels. `group`: what the images were turned by, by default the model's own.
+    `sets`: a name for each image; images of one name are aligned with each other only. `turns`: turned copies of each
+    image to look at.
 
     The spectrum is fitted to these very images, turned at random: it reads them better than one that was fitted to
     others. Give another as `spectrum`, such as the model's own, `encoder.actions["rot360"]["spectral"]`.
