@@ -5,8 +5,9 @@ python benchmarks/views_apart.py [--runs FOLDER] [--out FILE]
 The runs are those of `duet reproduce full-stack` on quarter turns (seed 0, images in $DUET_DATA), and two more; those
 that FOLDER holds are not trained again. Beside them stand pixels and the untrained network. Of 5,000 other training
 images: a logistic regression's class, the turns that are read off the table at full size, and a linear probe of them.
-At half size the turns are read off images averaged over 2 x 2 pixels: the size of the extra views. Whoever chooses an
-option chooses it here, and not on test images.
+At half size the turns are read off images averaged over 2 x 2 pixels: the size of the extra views. Four looks are those
+of a model with turns=4, at the four quarter turns; at half size they cost as much as one at full size. Whoever chooses
+an option chooses it here, and not on test images.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from duet.evaluation.rival import rivals_of
 from duet.evaluation.subject import Subject
 from duet.groups import GROUPS
 from duet.model import Encoder
+from duet.model.turns import look_around
 from duet.paper.accuracy import LATE, SEPARATE
 from duet.paper.full_stack import WITHOUT
 from duet.pixels import as_float
@@ -75,17 +77,19 @@ def judge(encoder: Subject, own: Images, others: Images) -> dict[str, float]:
     probed = logistic(encoder.features(trained), turns, encoder.features(tested), strengths=STRENGTHS)
     found["probe"] = _percent(probed.predicted, turns)
     if isinstance(encoder, Encoder) and encoder.layout.axes:
-        found["read"] = _read(encoder, tested, turns)
-        found["read at half size"] = _read(encoder, avg_pool2d(as_float(tested), 2), turns)
+        for size, seen in {"": as_float(tested), " at half size": avg_pool2d(as_float(tested), 2)}.items():
+            found[f"read{size}"] = _read(encoder, seen, turns, looks=1)
+            found[f"read{size}, four looks"] = _read(encoder, seen, turns, looks=4)
     return found
 
 
-def _read(encoder: Encoder, images: Tensor, turns: Tensor) -> float:
+def _read(encoder: Encoder, images: Tensor, turns: Tensor, looks: int) -> float:
     """Percent of quarter turns that are read off the table, at the size that the images have."""
     group = GROUPS["rot4"]
     elements = torch.tensor(group.elements)
+    around = (looks, encoder.layout, encoder.layout.find("rot4"), group)
     with torch.no_grad():
-        z = torch.cat([encoder.backbone(as_float(part)) for part in images.split(500)])
+        z = torch.cat([look_around(encoder.backbone, part, *around) for part in images.split(500)])
     read = group.domain.nearest(recover(z, encoder.layout, "rot4").g.float(), elements)
     true = group.domain.nearest(group.from_parameter(torch.tensor([0.0, 90.0, 180.0, 270.0])), elements)
     return round(100 * float((read == true[turns]).float().mean()), 2)
