@@ -68,6 +68,12 @@ def first_line(error: BaseException | str, longest: int = 200) -> str:
     return (lines[0] if lines else type(error).__name__)[:longest]
 
 
+def no_memory(error: BaseException) -> bool:
+    """Whether an error says that the machine, or a device, has not enough memory; torch has no one kind for it."""
+    words = ("can't allocate memory", "out of memory")
+    return isinstance(error, MemoryError) or any(word in str(error) for word in words)
+
+
 def shown(value: object) -> str:
     """A value as a message shows it: as Python writes it, and of a long one only a part."""
     try:

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import shutil
+import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -20,6 +21,7 @@ FULL = {getattr(errno, name) for name in ("ENOSPC", "EDQUOT", "EFBIG") if hasatt
 """What the system says where nothing more can be written: no space, a quota, a limit on files."""
 SAID = re.compile(r"(?:os error|Os \{ code:) (\d+)")
 """How libraries that are written in Rust tell the system's number of an error."""
+LARGEST_SETTINGS = 2**25
 _UMASK = os.umask(0)
 os.umask(_UMASK)
 
@@ -30,6 +32,16 @@ class NoSpace(DuetError):
     def __init__(self, path: Path) -> None:
         self.path = path
         super().__init__(f"no space left to write {path}; free some and try again")
+
+
+def read_settings(path: Path) -> bytes:
+    """All bytes of a small file that people write or that describes others; no pipe, no device, nothing huge."""
+    about = path.stat()
+    if not stat.S_ISREG(about.st_mode):
+        raise DuetError("it is not a regular file")
+    if about.st_size > LARGEST_SETTINGS:
+        raise DuetError(f"it is larger than {LARGEST_SETTINGS // 2**20} MiB, and no settings are")
+    return path.read_bytes()
 
 
 @contextmanager

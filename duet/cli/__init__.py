@@ -8,7 +8,7 @@ import os
 import sys
 
 from ..allocator import keep_freed_memory
-from ..error import DuetError, did_you_mean, printable, shorten
+from ..error import DuetError, did_you_mean, first_line, no_memory, printable, shorten
 from .align import Align
 from .command import Command, Parser
 from .demo import Demo
@@ -51,10 +51,12 @@ def _run(arguments: list[str]) -> int:
     try:
         _prepare(args)
         return int(args.run(args) or 0)
-    except (DuetError, OSError) as error:
-        if args.traceback:
+    except (DuetError, OSError, MemoryError, RuntimeError) as error:
+        usual = isinstance(error, DuetError | OSError)
+        if args.traceback or not (usual or no_memory(error)):
             raise
-        print(f"duet: {shorten(printable(' '.join(str(error).split())))}", file=sys.stderr)
+        told = str(error) if usual else f"not enough memory: {first_line(error)}"
+        print(f"duet: {shorten(printable(' '.join(told.split())))}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("duet: stopped", file=sys.stderr)

@@ -18,7 +18,7 @@ import torch
 from numpy.typing import NDArray
 
 from ..error import DuetError, first_line
-from ..file import whole_files
+from ..file import read_settings, whole_files
 
 FORMAT = 1
 LARGEST = 2**30  # bytes that the arrays of a result may take
@@ -99,7 +99,7 @@ class Result:
         """The result of a JSON file that `save` wrote, with the npz beside it."""
         path = Path(path).with_suffix(".json")
         try:
-            plain = json.loads(path.read_bytes())
+            plain = json.loads(read_settings(path))
         except (OSError, ValueError, RecursionError) as error:
             raise DuetError(f"cannot read the result {path}: {first_line(error)}") from None
         if not isinstance(plain, dict) or plain.get("format") != FORMAT:

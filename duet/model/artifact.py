@@ -18,7 +18,7 @@ from torch import Tensor
 
 from ..device import find_device
 from ..error import DuetError, first_line, shorten, shown
-from ..file import as_json, whole_files
+from ..file import as_json, read_settings, whole_files
 from ..groups import Group, find_group
 from ..networks import Backbone, OnlineHead, build_backbone
 from ..networks.decoder import Decoder
@@ -289,7 +289,7 @@ def _config(folder: Path) -> dict[str, Any]:
         hint = "; the run is not finished: duet train --resume" if (folder / "config.yaml").exists() else ""
         raise DuetError(f"no model in {folder}{hint}")
     try:
-        config = json.loads(path.read_text())
+        config = json.loads(read_settings(path))
     except (OSError, ValueError, RecursionError) as error:
         raise DuetError(f"cannot read {path}: {first_line(error)}") from None
     if not isinstance(config, dict) or "format" not in config:

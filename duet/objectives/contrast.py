@@ -24,6 +24,10 @@ def register_objective(contrast: Contrast, name: str | None = None) -> Contrast:
     known_as: str = name or str(getattr(contrast, "__name__", ""))
     if not callable(contrast) or not known_as.replace("_", "").isalnum():
         raise DuetError("an objective is a function with a name of letters, digits and _; give name= if it has none")
+    try:
+        inspect.signature(contrast).bind(None, None, gather=None)
+    except (TypeError, ValueError):
+        raise DuetError(f"the objective {known_as} is called as {known_as}(first, second, gather=...)") from None
     if known_as in OBJECTIVES:
         raise DuetError(f"an objective named {known_as!r} is registered already; give yours another name")
     OBJECTIVES[known_as] = contrast

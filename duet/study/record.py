@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
+from itertools import chain
 from pathlib import Path, PurePath
 from typing import Any
 
 from ..error import DuetError, first_line
-from ..file import write_json
+from ..file import read_settings, write_json
 from .plan import WHERE, Run
 
 FORMAT = 1
@@ -86,7 +88,7 @@ class Record:
 def read_record(path: Path) -> Record:
     """The record of a file."""
     try:
-        plain = json.loads(path.read_bytes())
+        plain = json.loads(read_settings(path))
     except (OSError, ValueError, RecursionError) as error:
         raise DuetError(f"cannot read the record {path}: {first_line(error)}") from None
     return record_of(plain, str(path))
@@ -98,10 +100,13 @@ def record_of(plain: Any, source: str) -> Record:
         raise DuetError(f"{source} is not a record of a study, or of another version of duet")
     try:
         record = Record(**{key: value for key, value in plain.items() if key != "format"})
-        for kept in (record.labels, record.settings, record.scalars, record.seconds, *record.rivals.values()):
+        for kept in (record.labels, record.settings):
             kept.items()
+        numbers: list[Mapping[str, float | None]] = [record.scalars, record.seconds, *record.rivals.values()]
+        for value in chain.from_iterable(own.values() for own in numbers):
+            math.isfinite(0.0 if value is None else value)  # refuses what is no number
         return record
-    except (TypeError, AttributeError) as error:
+    except (TypeError, AttributeError, OverflowError) as error:
         raise DuetError(f"{source} does not hold a whole record: {first_line(error)}") from None
 
 

@@ -28,6 +28,8 @@ from .network import build_network, check_trunk
 from .recipe import merge, preset, read_yaml
 from .typed import choices, typed
 
+LEAST_PAIRS = 16
+"""Of an action: a spectrum is fitted to a quarter as many images, and needs four."""
 STRATEGIES = ("auto", "ddp", "ddp_find_unused_parameters_true", "ddp_find_unused_parameters_false")
 """Lightning has more; these average gradients over processes, which is what the joined batch needs."""
 
@@ -124,6 +126,8 @@ class Experiment:
             value = getattr(self, name)
             if value is not None and not value >= 0:
                 raise DuetError(f"{name} cannot be negative; it is {shown(value)}")
+        if 0 < self.action_pairs < LEAST_PAIRS:
+            raise DuetError(f"action_pairs is 0, or {LEAST_PAIRS} and more; it is {self.action_pairs}")
         check_limits(self)
         if not all(0 <= beta < 1 for beta in self.betas):
             raise DuetError(f"betas must lie in [0, 1); they are {self.betas[0]:g} and {self.betas[1]:g}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 
 from ..error import DuetError, did_you_mean, first_line
+from ..file import read_settings
 from .plain_yaml import parse_yaml
 
 _METHODS_OWN = ("weight", "options")
@@ -21,7 +22,7 @@ _BY_GROUP = ("weight", "turns")
 def read_yaml(path: Path) -> dict[str, Any]:
     """The plain values of a YAML file."""
     try:
-        values = parse_yaml(path.read_text())
+        values = parse_yaml(read_settings(path).decode())
     except yaml.MarkedYAMLError as error:
         line = "" if error.problem_mark is None else f" in line {error.problem_mark.line + 1}"
         raise DuetError(f"cannot read the configuration {path}: {error.problem or 'not YAML'}{line}") from None
@@ -66,7 +67,10 @@ def merge(*layers: Mapping[str, Any]) -> dict[str, Any]:
     return merged
 
 
-def _by_group(values: Mapping[str, Any], group: str | Iterable[str]) -> Any:
+def _by_group(values: Mapping[str, Any], group: Any) -> Any:
     """lambda, or turns, of a recipe that has one for every group; of several groups the least, which all bear."""
-    names = [group] if isinstance(group, str) else list(group)
-    return min(values.get(name, values["others"]) for name in names)
+    names = [group] if isinstance(group, str) else group if isinstance(group, list | tuple) else []
+    found = [values.get(name, values["others"]) for name in names if isinstance(name, str)] or [values["others"]]
+    # A group that is none, and a value that is no number, are refused where their types are known.
+    odd = [value for value in found if not isinstance(value, int | float)]
+    return odd[0] if odd else min(found)

@@ -22,14 +22,11 @@ from ..error import DuetError
 from ..file import NoSpace, sweep_partial, write_text
 from ..groups import Group, Stack
 from ..methods import METHODS, Method, register_method
-from ..model import Encoder, fit_action, has_spectrum, orbit_views, spectrum_of
-from ..model.turns import turning_axis
 from ..networks import Backbone
 from ..networks.backbone import HANDED_IN
 from ..pixels import as_float
-from ..progress import with_bar
 from .bar import Bar
-from .calibration import Kept, calibrate, keep_aside
+from .calibration import keep_aside
 from .experiment import (
     Experiment,
     build_method,
@@ -39,6 +36,7 @@ from .experiment import (
     open_data,
     unused_keys,
 )
+from .finish import finish, turns_of
 from .glance import glance_at
 from .keeper import Keeper, SafeCheckpoints, Stopped
 from .machine import as_begun, note_machine
@@ -46,8 +44,8 @@ from .module import Pretraining
 from .network import build_network, input_statistics, views_of_run
 from .outlook import check_batch, check_scales, warn_of_few_steps, warn_of_small_images
 from .process import alone_in, choose_folder, clear_folder, free_folder
-from .provenance import provenance_of
 from .recipe import read_yaml
+from .tracking import open_logger
 from .watch import Watch
 
 log = logging.getLogger(__name__)
@@ -154,7 +152,7 @@ def _train_alone(
     if trainer.is_global_zero:
         _list_skipped(run, images)
         device_of_training = trainer.strategy.root_device  # Lightning has brought the weights back to the CPU
-        _finish(module, experiment, stack.tracked, kept, device_of_training).save(run / "model")
+        finish(module, experiment, stack.tracked, kept, device_of_training).save(run / "model")
         watch.say_again()
     trainer.strategy.barrier()
 
@@ -295,7 +293,7 @@ def _trainer(experiment: Experiment, run: Path, callbacks: list[Callback], devic
             max_epochs=1,
             accumulate_grad_batches=experiment.added_batches,
             sync_batchnorm=experiment.sync_batchnorm,
-            logger=_loggers(track, run),
+            logger=open_logger(track, run),
             callbacks=callbacks,
             plugins=[SafeCheckpoints()],
             enable_checkpointing=False,
@@ -332,65 +330,3 @@ def _hush_lightning() -> None:
 def _list_skipped(run: Path, images: Images) -> None:
     if images.skipped:
         write_text(run / "skipped.txt", "\n".join(images.skipped) + "\n")
-
-
-def _finish(
-    module: Pretraining,
-    experiment: Experiment,
-    groups: tuple[Group, ...],
-    kept: Kept,
-    device: torch.device | None = None,
-) -> Encoder:
-    """The encoder with a fitted action for every group and its confidence, fitted where it was trained."""
-    method, images = module.method, kept.trained
-    encoder = Encoder(
-        method.backbone,
-        method.layout,
-        _in_named_order(groups, experiment),
-        getattr(method, "reference", "absolute"),
-        image_size=(images.shape[1], images.shape[2]),
-        classes=images.classes,
-        head=module.head,
-        provenance=provenance_of(experiment, method),
-        turns=turns_of(experiment, method, groups, images),
-    ).to(device)
-    if experiment.action_pairs:
-        pairs, seed = experiment.action_pairs, experiment.seed
-        pixels = images.sample(pairs, seed).to(encoder.device)
-        for group in encoder.groups.values():
-            action = fit_action(encoder.features, pixels, group, pairs, seed, track=with_bar)
-            encoder.add_action(group.name, action.float())  # fitted in double, kept as the features are
-            if has_spectrum(group):
-                views = orbit_views(encoder.features, pixels[: pairs // 4], group, 4, seed, track=with_bar)
-                encoder.add_action(group.name, spectrum_of(views, group).float())
-    calibrate(encoder, kept, experiment.seed)
-    return encoder
-
-
-def turns_of(experiment: Experiment, method: Method, groups: tuple[Group, ...], images: Images) -> int:
-    """How many turned copies the model will look at, 1 without a table; refused before anything is trained."""
-    turns = experiment.turns if method.layout.axes else 1
-    named = {group.name: group for group in groups or experiment.groups}
-    turning_axis(turns, method.layout.axes, named, (images.shape[1], images.shape[2]))
-    return turns
-
-
-def _in_named_order(groups: tuple[Group, ...], experiment: Experiment) -> list[Group]:
-    """The tracked groups, first those that the experiment names, as it names them: a stack has an order of its own."""
-    places = {name: place for place, name in enumerate(experiment.group)}
-    return sorted(groups or experiment.groups, key=lambda group: places.get(group.name, len(places)))
-
-
-def _loggers(track: str | None, run: Path) -> Any:
-    if track is None:
-        return False
-    from lightning.pytorch.loggers import TensorBoardLogger, WandbLogger
-
-    try:
-        if track == "tensorboard":
-            return TensorBoardLogger(run, name="", version="tensorboard")
-        if track == "wandb":
-            return WandbLogger(save_dir=run, name=run.name)
-    except ModuleNotFoundError:
-        raise DuetError(f"tracking with {track} needs more packages: pip install 'duet-ssl[track]'") from None
-    raise DuetError(f"track must be tensorboard or wandb, not {track!r}")

@@ -38,6 +38,8 @@ def run(capsys, *arguments):
         (["train", "--grup", "hue"], "did you mean --group?"),
         (["train", "--preset", "cpus"], "did you mean 'cpu'?"),
         (["train", "--method", "dut"], "did you mean 'duet'?"),
+        (["train", "--action-pairs", "3"], "action_pairs is 0, or 16 and more"),
+        (["train", "--contrast", "os:getcwd"], "getcwd(first, second, gather=...)"),
         (["train", "--bins", "eight"], "bins must be a whole number"),
         (["train", "--group", "rot36"], "did you mean 'rot360'?"),
         (["train", "--data", "no-such-set", "--preset", "cpu"], "no-such-set"),
@@ -360,6 +362,19 @@ def test_a_mistake_of_ours_keeps_its_traceback(monkeypatch, error):
     monkeypatch.setattr(Demo, "run", fails)
     with pytest.raises(error, match="ours"):
         main(["demo"])
+
+
+@pytest.mark.parametrize("error", [MemoryError(), RuntimeError("DefaultCPUAllocator: can't allocate memory: 9 GB")])
+def test_too_little_memory_is_one_line(capsys, monkeypatch, error):
+    def fails(self, args):
+        raise error
+
+    monkeypatch.setattr(Demo, "run", fails)
+    code, _, err = run(capsys, "demo")
+    assert (code, err.count("\n")) == (2, 1)
+    assert err.startswith("duet: not enough memory")
+    with pytest.raises(type(error)):
+        main(["demo", "--traceback"])
 
 
 def test_ctrl_c_is_no_traceback(capsys, monkeypatch):

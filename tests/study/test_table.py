@@ -14,7 +14,7 @@ from duet.cli import main
 from duet.error import DuetError
 from duet.study.drawing import draw_table
 from duet.study.form import as_csv, as_latex, as_markdown, number
-from duet.study.record import Record
+from duet.study.record import Record, record_of
 from duet.study.table import Cell, separable, tabulate
 
 VALUES = {
@@ -137,3 +137,12 @@ def test_the_command_draws_a_folder(tmp_path, capsys):
     assert main(["study", "table", str(tmp_path), "--format", "png"]) == 2
     assert "--file table.png" in capsys.readouterr().err
     assert main(["study", "table", str(tmp_path / "none")]) == 2
+
+
+@pytest.mark.parametrize("value", ["much", [1], {}, 10**400])
+@pytest.mark.parametrize("place", ["scalars", "seconds", "rivals"])
+def test_a_record_with_what_is_no_number_is_refused(place, value):
+    plain = next(iter(records())).to_dict()
+    plain[place] = {"pixels": {NAME: value}} if place == "rivals" else {NAME: value}
+    with pytest.raises(DuetError, match="does not hold a whole record"):
+        record_of(plain, "a.json")

@@ -412,6 +412,32 @@ def test_metrics_go_to_tensorboard_too(tmp_path, tiny):
     assert events.Scalars("group")[-1].value == pytest.approx(float(rows[-1]["group"]), rel=1e-5)
 
 
+def test_a_tracker_that_cannot_begin_is_one_line_before_the_training(tmp_path, tiny, monkeypatch):
+    class Unwilling:
+        def __init__(self, **settings):
+            pass
+
+        @property
+        def experiment(self):
+            raise RuntimeError("No API key configured.\nUse `wandb login`")
+
+    monkeypatch.setattr("lightning.pytorch.loggers.WandbLogger", Unwilling)
+    with pytest.raises(duet.DuetError, match=r"cannot track with wandb: No API key configured\.$"):
+        train(tiny(epochs=1), tmp_path / "run", quiet=True, track="wandb")
+
+
+def test_no_action_is_fitted_to_more_features_than_memory_bears(tmp_path, tiny, monkeypatch, caplog):
+    monkeypatch.setattr("duet.training.finish.MOST_ACTED", 127)
+    run = train(tiny(epochs=1), tmp_path / "run", quiet=True)
+    assert "no action is fitted: 128 features are more than 127" in caplog.text
+    assert duet.load(run).actions == {}
+
+
+def test_as_few_pairs_as_may_be_are_enough_for_an_action(tmp_path, tiny):
+    run = train(tiny(epochs=1, action_pairs=16), tmp_path / "run", quiet=True)
+    assert set(duet.load(run).actions["rot360"]) == {"fitted", "spectral"}
+
+
 def test_a_tracker_that_is_not_there_is_one_line(tmp_path, tiny):
     try:
         import wandb  # noqa: F401
