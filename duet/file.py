@@ -71,7 +71,7 @@ def whole_files(*paths: Path, mode: int | None = None) -> Iterator[list[Path]]:
             for parent in {path.parent for path in paths}:
                 sync_folder(parent)
     except Exception as error:
-        if _is_full(error):
+        if is_full(error):
             raise NoSpace(paths[0]) from None
         raise
 
@@ -83,7 +83,7 @@ def _partial_of(path: Path, folders: ExitStack) -> Path:
     return Path(folder) / path.name
 
 
-def _is_full(error: BaseException | None) -> bool:
+def is_full(error: BaseException | None) -> bool:
     """Whether an error, or what it came from, says that there is no space; some libraries say so in words only."""
     while error is not None:
         numbers = [error.errno] if isinstance(error, OSError) else SAID.findall(str(error)[-200:])

@@ -8,6 +8,7 @@ from typing import Any
 from PIL import Image
 
 from ..data.decoding import Unreadable, open_upright
+from ..file import is_full
 from .quality import encoding_of
 
 BLACK: dict[str, Any] = {
@@ -38,6 +39,8 @@ def save_turned(path: Path, target: Path, degrees: float) -> None:
         turned = turn(image, degrees)
         turned.save(target, kind, **encoding_of(path, sideways=degrees % 180 == 90), **kept)
     except Exception as error:  # A format may lack a mode, a codec may be missing, metadata may be broken.
+        if is_full(error):
+            raise
         target.unlink(missing_ok=True)
         raise Unreadable(f"it cannot be written as {kind}: {' '.join(str(error).split())[:120]}") from error
 

@@ -1,6 +1,7 @@
 """duet orient: copies turned upright where the model is sure, and never a touched original."""
 
 import csv
+import errno
 import os
 from pathlib import Path
 
@@ -151,6 +152,18 @@ def test_bad_files_are_named_and_get_no_row(scans, tmp_path, capsys):
     assert len(read(table)) == 9
     assert "2 of 11 files cannot be read" in capsys.readouterr().err
     assert not (tmp_path / "out" / "zero.png").exists()
+
+
+def test_a_full_disk_is_no_fault_of_the_image(scans, tmp_path, monkeypatch, capsys):
+    def full(*_, **__):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Image.Image, "save", full)
+    assert main(["orient", str(scans), "-o", str(tmp_path / "out"), "--model", "m"]) == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert "no space left to write" in said
+    assert not [path for path in (tmp_path / "out").rglob("*.png") if path.stat().st_size == 0]
 
 
 def test_quarter_turns_keep_every_pixel_and_swap_the_sides(tmp_path, use):
