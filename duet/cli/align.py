@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from ..error import printable
 from .command import TURNED, Command, add_images, add_turned_copies, open_model
 
 TURNS = 4
@@ -64,7 +65,7 @@ stay."""
             args.turns,
             args.batch_size,
         )
-        where = ", ".join(str(path) for path in (args.out, args.csv, done.picture) if path is not None)
+        where = ", ".join(printable(path) for path in (args.out, args.csv, done.picture) if path is not None)
         sets = f" in {len(done.sets)} sets, each" if args.by_class else ""
         print(
             f"{done.readable} images{sets} brought to one angle, {done.sure} of them surely; "

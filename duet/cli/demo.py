@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from ..error import printable
 from .command import Command
 
 
@@ -25,5 +26,5 @@ class Demo(Command):
 
         run_demo(args.out, device=args.device)
         write_report([args.out / name for name in COMPARED], args.out / "report.html")
-        print(f"The report is in {args.out / 'report.html'}")
+        print(f"The report is in {printable(args.out / 'report.html')}")
         return 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from ..error import DuetError
+from ..error import DuetError, printable
 from .command import Command, add_images, add_turns, open_model
 
 
@@ -37,5 +37,5 @@ out."""
         from ..application import embed_files
 
         rows = embed_files(args.images, args.out, open_model(args, args.turns), args.batch_size)
-        print(f"{rows} {'image' if rows == 1 else 'images'}: {args.out}")
+        print(f"{rows} {'image' if rows == 1 else 'images'}: {printable(args.out)}")
         return 0

@@ -6,7 +6,7 @@ import argparse
 from dataclasses import replace
 from pathlib import Path
 
-from ..error import DuetError
+from ..error import DuetError, printable
 from .command import SEED, SIDE, Command, add_turns
 
 
@@ -83,5 +83,5 @@ their name in RUN/results.
             raise DuetError("nothing could be measured; the lines above say why")
         print(table(results))
         if out is not None:
-            print(f"written to {out}")
+            print(f"written to {printable(out)}")
         return 0

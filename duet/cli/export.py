@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from ..error import DuetError
+from ..error import DuetError, printable
 from .command import Command, add_turns
 
 
@@ -54,10 +54,10 @@ acted; one without a table takes images and gives features."""
         if kind == "model":
             encoder.save(args.out, public=True, half=args.half)
             size = sum(path.stat().st_size for path in args.out.iterdir() if path.is_file())
-            print(f"{args.out}: {size / 1e6:.1f} MB")
+            print(f"{printable(args.out)}: {size / 1e6:.1f} MB")
             return 0
         from ..model.export import export
 
         difference = export(encoder, args.out, kind)
-        print(f"{args.out}: at most {difference:.1g} from torch")
+        print(f"{printable(args.out)}: at most {difference:.1g} from torch")
         return 0

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..error import DuetError
+from ..error import DuetError, printable
 from .command import Command, add_images, add_turned_copies, add_turns, open_model
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ Copies keep their folders, names, formats and sizes; corners that the image does
             from ..report.sheet import write_sheet
 
             write_sheet(sheet, done, args.sheet)
-        where = ", ".join(str(path) for path in (args.out, args.csv, args.sheet) if path is not None)
+        where = ", ".join(printable(path) for path in (args.out, args.csv, args.sheet) if path is not None)
         turned = "turned upright" if args.out is not None or args.in_place else "sure enough to turn"
         parts = [f"{done.turned} of {done.readable} images {turned}"]
         parts += [f"{done.unsure} not sure"] if done.unsure else []

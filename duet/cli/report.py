@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from ..error import printable
 from .command import Command
 
 
@@ -45,5 +46,5 @@ least sure first. They stay as they are.
         from ..report import write_report
 
         default = args.runs[0] / "report.html" if len(args.runs) == 1 else Path("report.html")
-        print(f"The report is in {write_report(args.runs, args.out or default, args.images, args.device)}")
+        print(f"The report is in {printable(write_report(args.runs, args.out or default, args.images, args.device))}")
         return 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from ..error import DuetError
+from ..error import DuetError, printable
 from .command import SEED, SIDE, Command, add_turns
 
 
@@ -95,5 +95,5 @@ each network untrained. An ENCODER is one of
             write_card(card, args.html)
         for path in (args.out, args.html, args.features):
             if path is not None:
-                print(f"written to {path}")
+                print(f"written to {printable(path)}")
         return 0

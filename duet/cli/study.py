@@ -79,7 +79,8 @@ def _run(args: argparse.Namespace) -> int:
     outcome = run_study(
         study, out, device=args.device, keep=args.keep, jobs=args.jobs, engine=args.engine, plugins=args.plugin
     )
-    print(f"{len(outcome.done)} of {len(study.runs)} runs are finished; their results are in {out / 'results'}")
+    where = printable(out / "results")
+    print(f"{len(outcome.done)} of {len(study.runs)} runs are finished; their results are in {where}")
     for name, why in outcome.failed.items():
         print(f"duet: {printable(name)} failed: {printable(why)}", file=sys.stderr)
     return outcome.code

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..error import DuetError
+from ..error import DuetError, printable
 from .command import Command, key_values, whole
 
 if TYPE_CHECKING:
@@ -160,7 +160,7 @@ def _resume(run: Path, epochs: str | None, options: dict[str, Any]) -> int:
         raise DuetError(f"epochs must be a whole number; it is {epochs!r}")
     try:
         if not resume(run, None if epochs is None else int(epochs), **options):
-            print(f"{run} is finished: its model is in {run / 'model'}; --epochs adds to it")
+            print(f"{printable(run)} is finished: its model is in {printable(run / 'model')}; --epochs adds to it")
             return 0
     except Stopped as stopped:
         print(f"duet: {stopped}", file=sys.stderr)
@@ -183,4 +183,4 @@ def _say_done(run: Path) -> None:
     from ..training.process import rank
 
     if rank() == 0:
-        print(f"The model is in {run / 'model'}: duet.load({str(run)!r})")
+        print(f"The model is in {printable(run / 'model')}: duet.load({str(run)!r})")

@@ -36,7 +36,9 @@ class Images(ABC):
         classes: tuple[str, ...] | None,
     ) -> None:
         self.name, self.split, self.shape = name, split, shape
-        self.labels, self.classes = labels, classes
+        self.labels = labels
+        # Folders of strangers may have any name; these are printed, drawn and stored.
+        self.classes = None if classes is None else tuple(map(printable, classes))
         self._failures: dict[str, str] = {}
         self._statistics: tuple[Tensor, Tensor] | None = None
 

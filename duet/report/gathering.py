@@ -113,7 +113,7 @@ def _names(folders: Sequence[Path]) -> list[str]:
     """The folders' names, with as many of the folders above as tell them apart."""
     parts = [folder.resolve().parts for folder in folders]
     for depth in range(1, 1 + max(map(len, parts))):
-        names = ["/".join(part[-depth:]) for part in parts]
+        names = [printable("/".join(part[-depth:])) for part in parts]
         if len(set(names)) == len(set(parts)):
             break
     return [name if names.index(name) == i else f"{name} ({i + 1})" for i, name in enumerate(names)]

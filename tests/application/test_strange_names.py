@@ -12,6 +12,7 @@ from duet.application.orientation import orient_files
 from duet.cli import main
 from duet.data import open_images
 from duet.error import DuetError
+from duet.report.gathering import _names
 from duet.training.run import _list_skipped
 from tests.conftest import make_compass
 
@@ -115,3 +116,27 @@ def test_a_closed_folder_is_counted_and_named_by_the_commands(closed, capsys):
 def test_a_folder_that_is_closed_itself_is_one_line(closed):
     with pytest.raises(DuetError, match="cannot be opened: Permission denied"):
         list(Reader(make_compass(), 4).batches(find_files([closed / "fox"]), None, "x"))
+
+
+def test_class_folders_have_printable_names(tmp_path):
+    for name in NAMES:
+        (tmp_path / "sorted" / name).mkdir(parents=True)
+        Image.fromarray(np.full((28, 28), 9, np.uint8)).save(tmp_path / "sorted" / name / "one.png")
+    classes = open_images(tmp_path / "sorted", "all", channels=1).classes
+    assert len(set(classes)) == len(NAMES)
+    assert all(name.isprintable() for name in classes)
+
+
+def test_a_folder_for_results_may_have_any_name(strange, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("duet.model.load", lambda name, device, turns=None: make_compass())
+    out = tmp_path / NAMES[1]
+    assert main(["align", str(strange), "-o", str(out), "--csv", str(out / "a.csv"), "--model", "m"]) == 0
+    assert main(["embed", str(strange), "-o", str(out / "features.parquet"), "--model", "m"]) == 0
+    assert main(["orient", str(strange), "--csv", str(out / "b.csv"), "--sure", "0", "--model", "m"]) == 0
+    told = capsys.readouterr().out
+    assert harmless(told)
+    assert told.count("\n") == 3
+
+
+def test_a_run_in_a_report_has_a_printable_name(tmp_path):
+    assert all(name.isprintable() for name in _names([tmp_path / name for name in NAMES]))
