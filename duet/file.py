@@ -17,6 +17,8 @@ from typing import Any
 from .error import DuetError
 
 PARTIAL = ".partial-"
+OURS = re.compile(re.escape(PARTIAL) + "[a-z0-9_]{8}")
+"""How `tempfile` names a folder of that prefix."""
 FULL = {getattr(errno, name) for name in ("ENOSPC", "EDQUOT", "EFBIG") if hasattr(errno, name)}
 """What the system says where nothing more can be written: no space, a quota, a limit on files."""
 SAID = re.compile(r"(?:os error|Os \{ code:) (\d+)")
@@ -122,9 +124,10 @@ def _settle(file: Path, mode: int) -> None:
 
 
 def sweep_partial(folder: Path) -> None:
-    """Remove what a process that was killed left half written in a folder."""
+    """Remove what a process that was killed left half written in a folder, and nothing of anybody else's."""
     for left in folder.glob(f"{PARTIAL}*"):
-        shutil.rmtree(left, ignore_errors=True)
+        if OURS.fullmatch(left.name):
+            shutil.rmtree(left, ignore_errors=True)
 
 
 def sync_folder(folder: Path) -> None:

@@ -49,8 +49,21 @@ def test_files_are_as_open_as_the_user_wants(tmp_path):
 
 
 def test_leftovers_of_a_killed_process_are_swept(tmp_path):
-    (tmp_path / f"{PARTIAL}x").mkdir()
-    (tmp_path / f"{PARTIAL}x" / "half").write_text("h")
+    (tmp_path / f"{PARTIAL}abcd_123").mkdir()
+    (tmp_path / f"{PARTIAL}abcd_123" / "half").write_text("h")
     (tmp_path / "whole").write_text("w")
     sweep_partial(tmp_path)
     assert [p.name for p in tmp_path.iterdir()] == ["whole"]
+
+
+def test_what_only_looks_half_written_is_somebody_elses(tmp_path):
+    (tmp_path / f"{PARTIAL}mine").mkdir()
+    (tmp_path / f"{PARTIAL}mine" / "precious").write_text("p")
+    with whole_file(tmp_path / "a") as partial:
+        partial.write_text("a")
+        ours = partial.parent
+        sweep_partial(tmp_path)
+        assert not ours.exists()
+        ours.mkdir()
+        partial.write_text("a")
+    assert (tmp_path / f"{PARTIAL}mine" / "precious").read_text() == "p"

@@ -29,6 +29,7 @@ class Choice(NamedTuple):
     encoder: Encoder
     name: str
     known: int
+    sure: int
     images: int
 
     def __str__(self) -> str:
@@ -48,7 +49,10 @@ def choose_model(images: Iterable[str | os.PathLike[str]], device: str = "auto",
             continue
         with quiet():
             tried.append(Choice(encoder, name, *_known(encoder, sample)))
-    best = max(tried, key=lambda choice: choice.known, default=None)
+    if tried and not any(choice.images for choice in tried):
+        raise DuetError(f"no image there can be read: {sample[0].path if sample else 'there is none'}")
+    # A model may count images of another kind as known; of those it is not sure.
+    best = max(tried, key=lambda choice: (choice.sure, choice.known), default=None)
     if best is None or best.known < max(1, LEAST * best.images):
         told = ", ".join(f"{choice.name} knows {choice.known} of {choice.images}" for choice in tried)
         more = "; ".join(reason for reason in (told, *reasons) if reason)
@@ -67,12 +71,13 @@ def draw(files: Iterable[Found], count: int) -> list[Found]:
     return kept
 
 
-def _known(encoder: Encoder, sample: list[Found]) -> tuple[int, int]:
-    """How many images the model knows, of how many that can be read."""
+def _known(encoder: Encoder, sample: list[Found]) -> tuple[int, int, int]:
+    """How many images the model knows and how many it is sure of, of how many that can be read."""
     reader = Reader(encoder, SAMPLE)
     read = [pixels for _, pixels in map(reader.read, sample) if not isinstance(pixels, str)]
     if not read:
-        return 0, 0
+        return 0, 0, 0
     features = encoder.features(stack_alike([torch.from_numpy(pixels) for pixels in read]))
-    known = encoder.recover(features, rotation_axis(encoder)).known
-    return 0 if known is None else int(known.sum()), len(read)
+    found = encoder.recover(features, rotation_axis(encoder))
+    known, sure = (0 if part is None else int(part.sum()) for part in (found.known, found.sure))
+    return known, sure, len(read)

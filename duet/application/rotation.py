@@ -34,6 +34,8 @@ def save_turned(path: Path, target: Path, degrees: float) -> None:
     if frames > 1:
         raise Unreadable(f"it holds {frames} images")
     kind = "JPEG" if image.format == "MPO" else image.format or "PNG"
+    if kind == "PNG" and _has_wide_colours(path):
+        raise Unreadable("it has 16 bits a colour, of which Pillow keeps 8; --write exif keeps them")
     kept = {name: image.info[name] for name in (*KEPT, "compression" if kind == "TIFF" else "") if image.info.get(name)}
     try:
         turned = turn(image, degrees)
@@ -43,6 +45,13 @@ def save_turned(path: Path, target: Path, degrees: float) -> None:
             raise
         target.unlink(missing_ok=True)
         raise Unreadable(f"it cannot be written as {kind}: {' '.join(str(error).split())[:120]}") from error
+
+
+def _has_wide_colours(path: Path) -> bool:
+    """Whether a PNG has 16 bits for each of several channels: its header has them in bytes 24 and 25."""
+    with path.open("rb") as file:
+        header = file.read(26)
+    return len(header) == 26 and header[24] == 16 and header[25] in (2, 4, 6)
 
 
 def turn(image: Image.Image, degrees: float) -> Image.Image:

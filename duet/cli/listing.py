@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 
+from ..error import DuetError
 from .command import Command
 
 
@@ -47,7 +48,13 @@ def _models() -> dict[str, str]:
     from ..model import load
     from ..model.hub import shipped_models
 
-    return {name: repr(load(name, "cpu")) for name in shipped_models()}
+    rows = {}
+    for name in shipped_models():
+        try:
+            rows[name] = repr(load(name, "cpu"))
+        except DuetError as error:  # its trunk is not installed
+            rows[name] = str(error)
+    return rows
 
 
 def _data() -> dict[str, str]:

@@ -12,7 +12,7 @@ from ..error import DuetError
 from .decoding import Encoded
 from .source import Source, Splits
 
-SUFFIXES = (".avif", ".bmp", ".gif", ".jp2", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
+SUFFIXES = (".avif", ".bmp", ".gif", ".jfif", ".jp2", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
 SPLIT_NAMES = {
     "train": "train",
     "training": "train",

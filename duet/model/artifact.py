@@ -248,9 +248,10 @@ def _read_backbone(folder: Path, config: Mapping[str, Any], tensors: Mapping[str
     name = str(trunk.get("name")) if isinstance(trunk, dict) else recipe["name"]
     module = name.partition(":")[0]
     if is_spec(name) and module != "timm" and not trusted(module):
+        given = "" if isinstance(trunk, dict) else ", or load(..., backbone=it)"
         raise DuetError(
             f"the backbone of {folder} is {shorten(name, 80)}, a module of its author's: read it, then give "
-            f"--plugin {module} (in Python duet.import_plugin({module!r}), or load(..., backbone=it))"
+            f"--plugin {module} (in Python duet.import_plugin({module!r}){given})"
         )
     kinds = {"name": str, "channels": int, "dim": int | None, "stem": str, "zero_init": bool, "trunk": dict}
     odd = [key for key, value in recipe.items() if not isinstance(value, kinds.get(key, ()))]

@@ -151,7 +151,7 @@ def as_map(output: Tensor) -> Tensor:
     for extra in (0, 1):
         side = math.isqrt(count - extra)
         if side * side == count - extra and side > 0:
-            return output[:, extra:].transpose(1, 2).reshape(len(output), -1, side, side)
+            return output[:, extra:].transpose(1, 2).reshape(output.shape[0], -1, side, side)
     return output.transpose(1, 2).unsqueeze(2)
 
 

@@ -62,7 +62,7 @@ def _pair(case: Case, name: str) -> Pair | None:
         name,
         _address(small),
         _address(turn(small, -case.degrees)),
-        f"{-case.degrees:+.1f}°".replace(".0°", "°").replace("-", "\N{MINUS SIGN}"),
+        f"{0.0 - round(case.degrees, 1):+.1f}°".replace(".0°", "°").replace("-", "\N{MINUS SIGN}"),
         sure if case.known else "of another kind",
         case.turned,
     )

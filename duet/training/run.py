@@ -43,7 +43,7 @@ from .machine import as_begun, note_machine
 from .module import Pretraining
 from .network import build_network, input_statistics, views_of_run
 from .outlook import check_batch, check_scales, warn_of_few_steps, warn_of_small_images
-from .process import alone_in, choose_folder, clear_folder, free_folder
+from .process import LOCK, alone_in, choose_folder, clear_folder, free_folder
 from .recipe import read_yaml
 from .tracking import open_logger
 from .watch import Watch
@@ -166,7 +166,8 @@ def resume(run: str | os.PathLike[str], epochs: int | None = None, **options: An
     if epochs is not None and not isinstance(epochs, int):
         raise DuetError(f"epochs must be a whole number; it is {epochs!r}")
     if not (run / "config.yaml").exists():
-        raise DuetError(f"{run} is not a run: it has no config.yaml")
+        hint = "; it was stopped before its training began: give its command again" if (run / LOCK).exists() else ""
+        raise DuetError(f"{run} is not a run: it has no config.yaml{hint}")
     experiment = _experiment_of(run)
     finished = (run / "model" / "config.json").exists()
     if epochs is not None and epochs != experiment.epochs:

@@ -54,5 +54,14 @@ def test_where_none_knows_them_one_line_says_so(photos, monkeypatch):
         choose_model([photos])
     assert "strange knows 0 of 4; away needs weights: pip install them" in str(raised.value)
     assert "--model RUN" in str(raised.value)
-    with pytest.raises(DuetError, match="no shipped model"):
-        choose_model([photos / "broken.png"])
+    for unread in (photos / "broken.png", photos / "mistyped"):
+        with pytest.raises(DuetError, match=f"no image there can be read: .*{unread.name}"):
+            choose_model([unread])
+
+
+def test_a_model_that_is_sure_beats_one_that_only_knows(photos, monkeypatch):
+    doubtful, sure = random_encoder(), random_encoder()
+    with_models(monkeypatch, doubtful=doubtful, sure=sure)
+    told = {id(doubtful): (4, 0, 4), id(sure): (3, 2, 4)}
+    monkeypatch.setattr(choice, "_known", lambda encoder, sample: told[id(encoder)])
+    assert choose_model([photos]).encoder is sure

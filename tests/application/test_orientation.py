@@ -3,6 +3,8 @@
 import csv
 import errno
 import os
+import struct
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +12,10 @@ import pytest
 from PIL import Image, ImageOps
 
 from duet.application import orient_files
+from duet.application.rotation import save_turned
 from duet.application.sheet import Sheet
 from duet.cli import command, main
+from duet.data.decoding import Unreadable
 from duet.model.confidence import SURE
 from tests.conftest import confident, make_compass, random_encoder
 
@@ -152,6 +156,21 @@ def test_bad_files_are_named_and_get_no_row(scans, tmp_path, capsys):
     assert len(read(table)) == 9
     assert "2 of 11 files cannot be read" in capsys.readouterr().err
     assert not (tmp_path / "out" / "zero.png").exists()
+
+
+def test_colours_of_sixteen_bits_are_not_thrown_away(tmp_path):
+    def chunk(kind, data):
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    rows = b"".join(b"\0" + os.urandom(6 * 8) for _ in range(8))
+    header = struct.pack(">IIBBBBB", 8, 8, 16, 2, 0, 0, 0)
+    wide = tmp_path / "wide.png"
+    body = chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
+    wide.write_bytes(b"\x89PNG\r\n\x1a\n" + body)
+    with pytest.raises(Unreadable, match="16 bits a colour"):
+        save_turned(wide, tmp_path / "out.png", 90)
+    marked(8).convert("RGB").save(tmp_path / "usual.png")
+    save_turned(tmp_path / "usual.png", tmp_path / "out.png", 90)
 
 
 def test_a_full_disk_is_no_fault_of_the_image(scans, tmp_path, monkeypatch, capsys):

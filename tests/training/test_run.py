@@ -680,7 +680,7 @@ def test_the_action_is_fitted_where_the_run_was_trained(tmp_path, tiny, monkeypa
 
 def test_what_a_killed_process_left_half_written_is_swept_away(tmp_path, tiny, monkeypatch):
     cut_at(monkeypatch, 7, lambda: train(tiny(), tmp_path / "run", quiet=True, checkpoint_every=3))
-    left = tmp_path / "run" / "checkpoints" / ".partial-abc"
+    left = tmp_path / "run" / "checkpoints" / ".partial-abcd_123"
     left.mkdir()
     (left / "last.safetensors").write_bytes(b"half")
     assert resume(tmp_path / "run", quiet=True)
