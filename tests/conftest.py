@@ -5,7 +5,7 @@ from typing import NamedTuple
 import pytest
 import torch
 
-from duet import Experiment
+from duet import Experiment, plugin
 from duet.groups import GROUPS
 from duet.model import Confidence, Encoder
 from duet.model.confidence import Curve
@@ -31,6 +31,12 @@ def pytest_addoption(parser):
 def fuzz(request):
     """How much is tried, and from which seed."""
     return Fuzz(request.config.getoption("--fuzz-times"), request.config.getoption("--fuzz-seed"))
+
+
+@pytest.fixture(autouse=True)
+def trusted_until_the_end(monkeypatch):
+    """What a test lets us import is a stranger's again in the next one."""
+    monkeypatch.setattr("duet.plugin._TRUSTED", set(plugin._TRUSTED))
 
 
 def random_encoder(size=28, seed=0, **changes):
