@@ -5,19 +5,21 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from ..data.decoding import quiet
 from ..error import DuetError, printable
 from ..file import whole_file
 from ..groups import Rotation
 from ..model import Encoder
 from ..model.confidence import SURE
 from .alignment import TURNS, Alignment, align, find_turning_group, pixel_encoder
-from .destination import check_report, plan_copies
+from .destination import check_apart, check_report, plan_copies
 from .files import Found, Reader, find_files
 from .mean_image import MeanImages, draw_means, mean_images
 from .orientation import open_rows
@@ -54,13 +56,16 @@ def align_files(
     sure: float = SURE,
     turns: int = TURNS,
     batch_size: int = 256,
+    *,
+    expand: bool = False,
 ) -> AlignedFiles:
     """Write copies to `folder`, each turned by minus its angle from the common one; a row for every readable image to
     `table`; the means before and after to `picture`, by default `folder`/mean.png. Without an encoder the images are
     aligned by their own pixels.
 
     All copies are turned: without an upright, no image stands better as it is. `sure` only marks those whose
-    probability is that large. `by_class`: each sub-folder is a set of its own.
+    probability is that large. `by_class`: each sub-folder is a set of its own. `expand` makes copies larger, so that
+    nothing is cut.
     """
     if folder is None and table is None and picture is None:
         raise DuetError("say where to write: -o DIR for turned copies, --csv FILE for the angles, or both")
@@ -74,7 +79,8 @@ def align_files(
     if table is not None:
         check_report(table, "--csv", files)
     targets = {} if folder is None else plan_copies(files, folder)
-    picture = _picture_place(picture, folder, files, set(targets.values()))
+    picture = _picture_place(picture, folder, files)
+    check_apart({"--csv": table, "--picture": picture}, targets.values())
     reader = Reader(encoder, batch_size)
     read, parts = [], []
     for found, pixels in reader.pictures(files, len(files), "reading"):
@@ -86,11 +92,12 @@ def align_files(
         _hint(names)
         names = [""] * len(read)
     alignment = align(pixels, encoder, turning, names, turns=turns, batch_size=batch_size)
-    _write(read, alignment, Nowhere() if folder is None else Copies(targets, save_turned), table, sure)
+    output = Nowhere() if folder is None else Copies(targets, partial(save_turned, expand=expand))
+    _write(read, alignment, output, table, sure)
     sets = _means(pixels, alignment, names)
     if picture is not None:
-        with whole_file(picture) as partial:
-            draw_means(sets).save(partial, "PNG")
+        with whole_file(picture) as whole:
+            draw_means(sets).save(whole, "PNG")
     return AlignedFiles(len(read), int((alignment.probability >= sure).sum()), sets, picture)
 
 
@@ -101,7 +108,7 @@ def _own_rotation(encoder: Encoder) -> str:
 
 def _write(files: list[Found], alignment: Alignment, output: Output, table: Path | None, sure: float) -> None:
     degrees = torch.remainder(alignment.value + 180, 360) - 180
-    with open_rows(table) as rows:
+    with quiet(), open_rows(table) as rows:
         for file, angle, probability in zip(files, degrees.tolist(), alignment.probability.tolist(), strict=True):
             output.write((file, angle))
             if rows is not None:
@@ -135,13 +142,11 @@ def _hint(names: list[str]) -> None:
         )
 
 
-def _picture_place(picture: Path | None, folder: Path | None, files: list[Found], copies: set[Path]) -> Path | None:
+def _picture_place(picture: Path | None, folder: Path | None, files: list[Found]) -> Path | None:
     if picture is None:
         picture = None if folder is None else folder / PICTURE
     if picture is None:
         return None
-    if picture.resolve() in copies:
-        raise DuetError(f"{picture} is the place of a copy; choose another with --picture FILE")
     if any(file.path.resolve() == picture.resolve() for file in files):
         raise DuetError(f"{picture} is one of the inputs; choose another --picture")
     return picture

@@ -13,8 +13,9 @@ from ..data.decoding import quiet
 from ..data.input import stack_alike
 from ..error import DuetError
 from ..model import Encoder, load
+from ..model.confidence import SURE
 from ..model.hub import shipped_models
-from .angle import rotation_axis
+from .angle import check_reading, rotation_axis
 from .files import Found, Reader, find_files
 
 SAMPLE = 48
@@ -44,6 +45,7 @@ def choose_model(images: Iterable[str | os.PathLike[str]], device: str = "auto",
     for name in shipped_models():
         try:
             encoder = load(name, device, turns=turns)
+            check_reading(encoder, SURE, snap=False, span=None)
         except DuetError as error:
             reasons.append(str(error))
             continue

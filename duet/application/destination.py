@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from ..error import DuetError
@@ -16,6 +17,16 @@ def check_report(report: Path, flag: str, files: list[Found]) -> None:
     # What is not there yet is none of them.
     if report.exists() and any(file.path.exists() and file.path.samefile(report) for file in files):
         raise DuetError(f"{report} is one of the inputs; choose another {flag}")
+
+
+def check_apart(reports: Mapping[str, Path | None], copies: Collection[Path] = ()) -> None:
+    """No report goes where a copy goes, nor another report."""
+    taken: dict[Path, str] = dict.fromkeys(copies, "a copy")
+    for flag, report in reports.items():
+        if report is not None:
+            other = taken.setdefault(report.resolve(), flag)
+            if other != flag:
+                raise DuetError(f"{report} is the place of {other} too; choose another {flag}")
 
 
 def plan_copies(files: list[Found], folder: Path) -> dict[Found, Path]:

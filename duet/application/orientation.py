@@ -6,6 +6,7 @@ import csv
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -15,7 +16,7 @@ from ..file import whole_file
 from ..model import Encoder
 from ..model.confidence import SURE
 from .angle import check_reading, estimate_rotation, reads_quarters
-from .destination import check_report, plan_copies
+from .destination import check_apart, check_report, plan_copies
 from .files import Broken, Found, Reader, find_files
 from .output import Copies, InPlace, Nowhere, Output
 from .rotation import save_turned
@@ -24,7 +25,8 @@ from .tag import save_tagged
 
 COLUMNS = ("path", "degrees", "probability", "sure")
 Write = Literal["pixels", "exif", "none"]
-SAVERS = {"pixels": save_turned, "exif": save_tagged}
+LEAST_TILT = 2.0
+"""Degrees: tilts that are read as less are within the error of the reading, and not worth another encoding."""
 
 
 class Oriented(NamedTuple):
@@ -55,28 +57,39 @@ def orient_files(
     write: Write = "pixels",
     in_place: bool = False,
     sheet: Sheet | None = None,
+    least: float | None = None,
+    expand: bool = False,
 ) -> Oriented:
     """Write copies to `folder`, turned by minus the estimated angle where that is sure: of an image of a known kind,
     and right with a probability of `sure` or more. Write a row for every readable image to `table`.
 
-    `snap` decides between quarter turns, `span` reads tilts of at most so many degrees. `write`: turn the pixels, or
-    set the orientation tag and touch no pixel. `in_place` replaces the files themselves; `journal.undo` takes it back.
-    `sheet` is shown every image. A model that is not calibrated cannot tell what is sure: with `sure` 0 it turns all,
-    otherwise that is an error.
+    `snap` decides between quarter turns, `span` reads tilts of at most so many degrees. What is read as turned by less
+    than `least` degrees counts as upright: by default LEAST_TILT with a `span`, else nothing. `write`: turn the pixels,
+    with `expand` in an image that holds all of it, or set the orientation tag and touch no pixel. `in_place` replaces
+    the files themselves; `journal.undo` takes it back. `sheet` is shown every image. A model that is not calibrated
+    cannot tell what is sure: with `sure` 0 it turns all, otherwise that is an error.
     """
     check_reading(encoder, sure, snap, span)
     if write == "exif" and not reads_quarters(encoder, snap):
         raise DuetError("--write exif can only tell quarter turns: add --snap 90")
-    _check_outputs(folder, table, write, in_place, sheet)
+    check_outputs(folder, table, write, in_place, sheet is not None)
+    if expand and write != "pixels":
+        raise DuetError(f"--expand makes larger images, and --write {write} makes none: leave out one of them")
+    if least is not None and not 0 <= least < 180:
+        raise DuetError(f"--least is in degrees, from 0 to below 180, not {least:g}")
+    least = (0.0 if span is None else LEAST_TILT) if least is None else least
     files = _once(find_files(images)) if in_place else list(find_files(images))
     if table is not None:
         check_report(table, "--csv", files)
+    save = save_tagged if write == "exif" else partial(save_turned, expand=expand)
     output: Output = Nowhere()
     writes = in_place or folder is not None
     if in_place:
-        output = InPlace(SAVERS[write])
+        output = InPlace(save)
     elif folder is not None:
-        output = Copies(plan_copies(files, folder), SAVERS[write])
+        copies = plan_copies(files, folder)
+        check_apart({"--csv": table}, copies.values())
+        output = Copies(copies, save)
     reader, turned, unsure, strange = Reader(encoder, batch_size), 0, 0, 0
     with open_rows(table) as rows:
         for batch in reader.batches(files, len(files), "orienting"):
@@ -84,7 +97,7 @@ def orient_files(
             strange += int((~found.known).sum())
             unsure += int((found.known & ~found.sure).sum())
             angles, probabilities, known, certain = (part.tolist() for part in found)
-            wanted = [angle if sure else None for angle, sure in zip(angles, certain, strict=True)]
+            wanted = [_beyond(angle, least) if own else None for angle, own in zip(angles, certain, strict=True)]
             pairs = zip(batch.files, wanted, strict=True)
             outcomes = Pool().map(output.write, pairs) if writes else map(output.write, pairs)
             for file, angle, probability, kind, own, outcome in zip(
@@ -94,16 +107,23 @@ def orient_files(
                 if rows is not None:
                     rows.writerow([printable(file.path), f"{angle:.2f}", f"{probability:.4f}", str(own).lower()])
                 if sheet is not None:
-                    sheet.add(Case(file.path, outcome.original, angle, probability, outcome.turned, kind))
+                    by = _beyond(angle, least)
+                    sheet.add(Case(file.path, outcome.original, by, probability, outcome.turned, kind))
     return Oriented(reader.readable, turned, unsure, strange, reader.unreadable, tuple(reader.broken))
 
 
-def _check_outputs(folder: Path | None, table: Path | None, write: Write, in_place: bool, sheet: Sheet | None) -> None:
+def _beyond(angle: float, least: float) -> float:
+    """The angle, or none at all where it is too small."""
+    return angle if abs(angle) >= least else 0.0
+
+
+def check_outputs(folder: Path | None, table: Path | None, write: Write, in_place: bool, sheet: bool) -> None:
+    """One line says what is missing, too much or against another."""
     if in_place and folder is not None:
         raise DuetError("--in-place replaces the files themselves: leave out -o")
     if write == "none" and (in_place or folder is not None):
         raise DuetError(f"--write none writes no images: leave out {'--in-place' if in_place else '-o'}")
-    if folder is None and table is None and sheet is None and not in_place:
+    if folder is None and table is None and not sheet and not in_place:
         raise DuetError("say where to write: -o DIR for corrected copies, --csv FILE for the angles, or both")
 
 
@@ -122,7 +142,7 @@ def open_rows(path: Path | None) -> Iterator[Any]:
     if path is None:
         yield None
         return
-    with whole_file(path) as partial, partial.open("w", newline="", encoding="utf-8") as file:
+    with whole_file(path) as whole, whole.open("w", newline="", encoding="utf-8") as file:
         rows = csv.writer(file, lineterminator="\n")
         rows.writerow(COLUMNS)
         yield rows

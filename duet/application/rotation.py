@@ -11,15 +11,8 @@ from ..data.decoding import Unreadable, open_upright
 from ..file import is_full
 from .quality import encoding_of
 
-BLACK: dict[str, Any] = {
-    "L": 0,
-    "F": 0.0,
-    "RGB": (0, 0, 0),
-    "LA": (0, 0),
-    "RGBA": (0, 0, 0, 0),
-    "CMYK": (0, 0, 0, 255),
-}
-"""What shows where the image does not reach: black, or nothing where there is transparency."""
+SMOOTH = ("L", "F", "RGB", "LA", "RGBA", "CMYK")
+"""Modes in which colours can be mixed."""
 QUARTERS = {
     90.0: Image.Transpose.ROTATE_90,
     180.0: Image.Transpose.ROTATE_180,
@@ -28,8 +21,11 @@ QUARTERS = {
 KEPT = ("exif", "icc_profile", "dpi", "xmp")
 
 
-def save_turned(path: Path, target: Path, degrees: float) -> None:
-    """Write the image of `path` turned counter-clockwise about its centre; Unreadable says why it was not done."""
+def save_turned(path: Path, target: Path, degrees: float, expand: bool = False) -> None:
+    """Write the image of `path` turned counter-clockwise about its centre; Unreadable says why it was not done.
+
+    `expand` writes a larger image, of which nothing is cut.
+    """
     image, frames = open_upright(path)
     if frames > 1:
         raise Unreadable(f"it holds {frames} images")
@@ -38,7 +34,7 @@ def save_turned(path: Path, target: Path, degrees: float) -> None:
         raise Unreadable("it has 16 bits a colour, of which Pillow keeps 8; --write exif keeps them")
     kept = {name: image.info[name] for name in (*KEPT, "compression" if kind == "TIFF" else "") if image.info.get(name)}
     try:
-        turned = turn(image, degrees)
+        turned = turn(image, degrees, expand)
         turned.save(target, kind, **encoding_of(path, sideways=degrees % 180 == 90), **kept)
     except Exception as error:  # A format may lack a mode, a codec may be missing, metadata may be broken.
         if is_full(error):
@@ -54,10 +50,12 @@ def _has_wide_colours(path: Path) -> bool:
     return len(header) == 26 and header[24] == 16 and header[25] in (2, 4, 6)
 
 
-def turn(image: Image.Image, degrees: float) -> Image.Image:
-    """The image turned counter-clockwise about its centre, in its own size and mode where that can be.
+def turn(image: Image.Image, degrees: float, expand: bool = False) -> Image.Image:
+    """The image turned counter-clockwise about its centre, in its own mode where that can be, and in its own size or,
+    with `expand`, in one that holds all of it.
 
-    Quarter turns move pixels exactly; those of an image that is not square swap its sides.
+    Quarter turns move pixels exactly; those of an image that is not square swap its sides. Elsewhere the corners that
+    the image does not reach take the colour of its edge, or are transparent where it can be.
     """
     degrees %= 360
     if degrees == 0:
@@ -66,7 +64,7 @@ def turn(image: Image.Image, degrees: float) -> Image.Image:
         return image.transpose(QUARTERS[degrees])
     mode = image.mode
     smooth = image.convert(_smooth_mode(image))
-    turned = smooth.rotate(degrees, Image.Resampling.BICUBIC, fillcolor=BLACK[smooth.mode])
+    turned = smooth.rotate(degrees, Image.Resampling.BICUBIC, expand=expand, fillcolor=_edge_colour(smooth))
     if mode == "1":
         return turned.point(lambda value: 255 if value > 127 else 0).convert("1")
     if mode.startswith("I"):
@@ -74,9 +72,25 @@ def turn(image: Image.Image, degrees: float) -> Image.Image:
     return turned
 
 
+def _edge_colour(image: Image.Image) -> Any:
+    """The median of the outermost pixels, by channel; nothing at all where there is transparency."""
+    import numpy as np
+
+    if image.mode in ("LA", "RGBA"):
+        return (0,) * len(image.mode)
+    width, height = image.size
+    strips = ((0, 0, width, 1), (0, height - 1, width, height), (0, 0, 1, height), (width - 1, 0, width, height))
+    edge = np.concatenate([np.asarray(image.crop(strip)).reshape(-1, len(image.getbands())) for strip in strips])
+    middle = np.median(edge, 0)
+    if image.mode == "F":
+        return float(middle[0])
+    colour = tuple(int(value) for value in middle)
+    return colour if len(colour) > 1 else colour[0]
+
+
 def _smooth_mode(image: Image.Image) -> str:
     """A mode in which colours can be mixed."""
-    if image.mode in BLACK:
+    if image.mode in SMOOTH:
         return image.mode
     if image.mode == "1":
         return "L"

@@ -64,6 +64,7 @@ stay."""
             args.sure,
             args.turns,
             args.batch_size,
+            expand=args.expand,
         )
         where = ", ".join(printable(path) for path in (args.out, args.csv, done.picture) if path is not None)
         sets = f" in {len(done.sets)} sets, each" if args.by_class else ""

@@ -147,6 +147,7 @@ def add_turned_copies(parser: argparse.ArgumentParser, copies: str, sure: str) -
     parser.add_argument(
         "--sure", type=float, default=SURE, metavar="P", help=f"probability that {sure} as sure [%(default)s]"
     )
+    parser.add_argument("--expand", action="store_true", help="make copies larger, so that turning cuts nothing")
 
 
 def open_model(args: argparse.Namespace, turns: int | None = None) -> Encoder:

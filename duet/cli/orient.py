@@ -41,7 +41,8 @@ The originals stay, and nothing is written over. --in-place replaces them, and k
   duet orient photos/ --in-place --snap 90 --write exif
   duet orient photos/ --undo
 
-Copies keep their folders, names, formats and sizes; corners that the image does not reach are black."""
+Copies keep their folders, names, formats and sizes; corners that the image does not reach take the colour of its edge,
+and what turns out of the frame is cut unless --expand makes the copy larger."""
 
     def add_arguments(self, parser: argparse.ArgumentParser, chosen: bool) -> None:
         """Images, model, what to read, and where copies and angles go."""
@@ -54,6 +55,12 @@ Copies keep their folders, names, formats and sizes; corners that the image does
         parser.add_argument("--snap", type=int, choices=[90], metavar="90", help="decide between quarter turns")
         parser.add_argument(
             "--range", type=float, metavar="DEGREES", help="read only tilts of at most so much to either side"
+        )
+        parser.add_argument(
+            "--least",
+            type=float,
+            metavar="DEGREES",
+            help="leave what is turned by less as it is [2 with --range, else 0]",
         )
         parser.add_argument(
             "--write",
@@ -70,13 +77,19 @@ Copies keep their folders, names, formats and sizes; corners that the image does
         if args.undo or args.forget:
             return _take_back(args)
         from ..application import orient_files
-        from ..application.destination import check_report
+        from ..application.destination import check_apart, check_report
         from ..application.files import find_files
+        from ..application.orientation import check_outputs
         from ..application.sheet import Sheet
 
+        # Before a model is chosen, which looks at images.
+        check_outputs(args.out, args.csv, args.write, args.in_place, args.sheet is not None)
+        check_apart({"--csv": args.csv, "--sheet": args.sheet})
         sheet = None
         if args.sheet is not None:
             check_report(args.sheet, "--sheet", list(find_files(args.images)))
+            if args.sheet.suffix.lower() not in (".html", ".htm"):
+                raise DuetError(f"--sheet is a page: let the name of {args.sheet} end in .html")
             sheet = Sheet()
         done = orient_files(
             args.images,
@@ -90,6 +103,8 @@ Copies keep their folders, names, formats and sizes; corners that the image does
             write=args.write,
             in_place=args.in_place,
             sheet=sheet,
+            least=args.least,
+            expand=args.expand,
         )
         if sheet is not None:
             from ..report.sheet import write_sheet

@@ -14,7 +14,7 @@ from PIL import Image
 from ..application.orientation import Oriented
 from ..application.rotation import turn
 from ..application.sheet import Case, Sheet
-from ..data.decoding import Unreadable, thumbnail
+from ..data.decoding import Unreadable, quiet, thumbnail
 from ..data.pool import Pool
 from ..error import printable
 from ..file import write_text
@@ -49,7 +49,8 @@ def draw_pairs(sheet: Sheet, name: Callable[[Path], str] = printable) -> list[Pa
     """What the sheet holds as small pictures, under names of your choice; what cannot be read any more is left out."""
     cases = sheet.cases
     drawn = Pool().map(lambda case: _pair(case, name(case.path)), cases)
-    return [pair for pair in track(((1, pair) for pair in drawn), len(cases), "drawing") if pair]
+    with quiet():
+        return [pair for pair in track(((1, pair) for pair in drawn), len(cases), "drawing") if pair]
 
 
 def _pair(case: Case, name: str) -> Pair | None:

@@ -72,7 +72,7 @@ class Experiment:
     encoder: str = option("resnet32", "backbone: small, resnet32, resnet18, ..., timm:NAME, or your own module:build")
     dim: int | None = option(None, "features; default the backbone's own")
     trunk: str | None = option(None, "a frozen pretrained network under a trained neck: lite0, timm:NAME, module:build")
-    trunk_layers: tuple[str, ...] = option((), "the layers of the trunk that are read; default one that holds pose")
+    trunk_layers: tuple[str, ...] = option((), "the layers of the trunk that are read; default those that hold pose")
     grid: int | None = option(None, "side of the grid that a layer of the trunk is pooled to; default the neck's own")
     neck: Literal["map", "grid"] = option("map", "on the trunk: convolutions over a map of 8 x 8, or a grid of 4 x 4")
     neck_width: int = option(512, "width of the neck's layers")

@@ -151,7 +151,7 @@ def test_the_picture_is_no_input_and_no_copy(cells, tmp_path, capsys):
     marked(60, 0).save(cells / "mean.png")
     before = snapshot(cells)
     assert main(["align", str(cells), "-o", str(tmp_path / "out"), "--model", "m"]) == 2
-    assert "is the place of a copy; choose another with --picture FILE" in capsys.readouterr().err
+    assert "is the place of a copy too; choose another --picture" in capsys.readouterr().err
     assert main(["align", str(cells), "--picture", str(cells / "mean.png"), "--model", "m"]) == 2
     assert "is one of the inputs" in capsys.readouterr().err
     assert snapshot(cells) == before

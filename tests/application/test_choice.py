@@ -60,8 +60,16 @@ def test_where_none_knows_them_one_line_says_so(photos, monkeypatch):
 
 
 def test_a_model_that_is_sure_beats_one_that_only_knows(photos, monkeypatch):
-    doubtful, sure = random_encoder(), random_encoder()
+    doubtful, sure = confident(random_encoder()), confident(random_encoder())
     with_models(monkeypatch, doubtful=doubtful, sure=sure)
     told = {id(doubtful): (4, 0, 4), id(sure): (3, 2, 4)}
     monkeypatch.setattr(choice, "_known", lambda encoder, sample: told[id(encoder)])
     assert choose_model([photos]).encoder is sure
+
+
+def test_a_model_that_is_not_calibrated_for_so_many_turns_says_for_which(photos, monkeypatch):
+    encoder = confident(random_encoder())
+    encoder.turns = 2
+    with_models(monkeypatch, known=encoder)
+    with pytest.raises(DuetError, match="knows how sure it is with 1 turns, not with 2: give --turns 1"):
+        choose_model([photos], turns=2)

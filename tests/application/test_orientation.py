@@ -366,6 +366,41 @@ def test_small_tilts_are_levelled_and_others_left_alone(tmp_path, compass, use):
     assert (out / "60.png").read_bytes() == (tmp_path / "60.png").read_bytes()
 
 
+@pytest.mark.parametrize(("options", "alone"), [((), 1), (("--least", "8"), 2), (("--least", "0"), 0)])
+def test_tilts_within_the_error_are_not_worth_another_encoding(options, alone, tmp_path, compass, use, capsys):
+    use(compass)
+    for angle in (-12, 6, 1):
+        marked(60, angle).save(tmp_path / f"{angle}.png")
+    names = [str(tmp_path / f"{angle}.png") for angle in (-12, 6, 1)]
+    out, page = tmp_path / "out", tmp_path / "look.html"
+    arguments = ["-o", str(out), "--sheet", str(page), "--range", "15", *options, "--model", "m"]
+    assert main(["orient", *names, *arguments]) == 0
+    assert "3 of 3 images turned upright" in capsys.readouterr().out
+    same = [(out / Path(name).name).read_bytes() == Path(name).read_bytes() for name in names]
+    assert same == [False, alone > 1, alone > 0]
+
+
+def test_expanded_copies_hold_the_whole_image(tmp_path, compass, use):
+    use(compass)
+    marked((90, 60), 40).save(tmp_path / "a.png")
+    for name, options in (("kept", []), ("whole", ["--expand"])):
+        assert main(["orient", str(tmp_path / "a.png"), "-o", str(tmp_path / name), *options, "--model", "m"]) == 0
+        with Image.open(tmp_path / name / "a.png") as image:
+            assert (image.size == (90, 60)) == (not options)
+            assert image.width >= 90
+            assert image.height >= 60
+            assert abs(upright(tmp_path / name / "a.png")) < 3
+
+
+def test_the_table_is_no_copy(lying, tmp_path, capsys):
+    assert (
+        main(["orient", str(lying), "-o", str(tmp_path / "out"), "--csv", str(tmp_path / "out/0.jpg"), "--model", "m"])
+        == 2
+    )
+    assert "out/0.jpg is the place of a copy too; choose another --csv" in capsys.readouterr().err
+    assert os.listdir(tmp_path) == ["lying"]
+
+
 @pytest.mark.parametrize("write", ["pixels", "exif"])
 def test_in_place_turns_the_files_and_undo_brings_them_back(write, lying, capsys):
     before = snapshot(lying)
@@ -457,6 +492,10 @@ def test_a_sheet_after_in_place_shows_the_originals(lying, tmp_path):
         (["--write", "none", "--in-place"], "leave out --in-place"),
         (["--snap", "90", "--range", "15", "--csv", "a.csv"], "give one of them"),
         (["--sheet", "."], "is a folder"),
+        (["--sheet", "page.txt"], "end in .html"),
+        (["--csv", "a.html", "--sheet", "a.html"], "a.html is the place of --csv too; choose another --sheet"),
+        (["--expand", "--write", "exif", "--snap", "90", "-o", "out"], "leave out one of them"),
+        (["--least", "-1", "--csv", "a.csv"], "--least is in degrees"),
         (["--sheet", "lying/0.jpg"], "one of the inputs; choose another --sheet"),
         (["--undo", "--forget"], "give one of them"),
         (["--undo"], "nothing to take back"),

@@ -33,11 +33,33 @@ def test_every_mode_is_turned_counter_clockwise(mode):
     assert bearing(grey) == pytest.approx(40, abs=2)
 
 
-def test_where_the_image_does_not_reach_it_is_black():
-    white = Image.new("RGB", (40, 40), "white")
-    assert turn(white, 45).getpixel((0, 0)) == (0, 0, 0)
-    assert turn(white.convert("CMYK"), 45).convert("RGB").getpixel((0, 0)) == (0, 0, 0)
-    assert turn(white.convert("RGBA"), 45).getpixel((0, 0))[3] == 0
+@pytest.mark.parametrize("mode", ["1", "L", "F", "RGB", "CMYK", "I", "I;16", "P"])
+def test_corners_that_the_image_does_not_reach_take_the_colour_of_its_edge(mode):
+    pixels = np.full((40, 50), 255, np.uint8)
+    pixels[12:28, 12:38] = 0
+    image = Image.fromarray(pixels)
+    image = Image.fromarray(pixels.astype(np.uint16)) if mode == "I;16" else image.convert(mode)
+    turned = np.asarray(turn(image, 45).convert("RGB") if mode in ("CMYK", "P") else turn(image, 45))
+    assert np.all(turned[[0, 0, -1, -1], [0, -1, 0, -1]] == (1 if mode == "1" else 255))
+    assert np.all(turned[20, 25] == 0)
+
+
+def test_where_there_is_transparency_corners_are_transparent():
+    for mode in ("RGBA", "LA"):
+        assert turn(Image.new(mode, (40, 40), "white"), 45).getpixel((0, 0))[-1] == 0
+
+
+@pytest.mark.parametrize("degrees", [0, 90, 40, -130])
+def test_expanded_nothing_is_cut(degrees):
+    image = Image.new("L", (60, 30), 0)
+    image.paste(200, (0, 0, 60, 30))
+    kept, whole = turn(image.convert("LA"), degrees), turn(image.convert("LA"), degrees, expand=True)
+    seen = np.asarray(whole)[..., 1].sum() / 255
+    assert seen == pytest.approx(60 * 30, rel=0.02)
+    if degrees % 90:
+        assert np.asarray(kept)[..., 1].sum() / 255 < 0.85 * seen
+    else:
+        assert whole.size == kept.size
 
 
 @pytest.mark.parametrize("kind", ["PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF", "PPM", "JPEG2000"])

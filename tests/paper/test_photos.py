@@ -77,11 +77,13 @@ def test_its_table_has_chance_and_every_reader(folder):
 
 def test_the_command_says_what_it_would_do(folder, capsys):
     find_reproduction("photos-rot360").run(Request(folder / "never", dry=True))
-    assert capsys.readouterr().out.splitlines() == [
+    said = capsys.readouterr()
+    assert "about 20 minutes each" in said.err
+    assert said.out.splitlines() == [
         "duet train --preset photos --data photos128 --seed 0",
         "duet train --preset photos --data photos128 --seed 0 --method simclr --turns 1",
     ]
     assert not (folder / "never").exists()
-    for odd in ({"scale": "paper"}, {"only": ("duet",)}):
+    for odd in ({"scale": "paper"}, {"only": ("duet",)}, {"seeds": 3}):
         with pytest.raises(DuetError, match="leave out"):
             find_reproduction("photos-rot360").run(Request(folder / "never", **odd))
