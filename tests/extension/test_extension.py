@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import duet
+from tests import warm
 
 PACKAGE = Path(duet.__file__).parent
 MINE = Path(__file__).with_name("mine.py")
@@ -64,9 +65,7 @@ def command(tmp_path):
     (tmp_path / "mine.py").write_text(MINE.read_text())
 
     def run(*words, code=0):
-        done = subprocess.run(
-            [sys.executable, "-m", "duet.cli", *map(str, words)], cwd=tmp_path, capture_output=True, text=True
-        )
+        done = warm.duet(*words, folder=tmp_path)
         assert done.returncode == code, done.stderr
         assert "Traceback" not in done.stderr
         return done.stdout, done.stderr

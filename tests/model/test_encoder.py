@@ -17,6 +17,7 @@ from duet.groups import GROUPS, Group, rot360
 from duet.model.export import export
 from duet.networks import build_backbone, wrap
 from duet.representation import Axis, FittedAction, Flat, Gaussian, Joint, Prescribed, Table, VonMises
+from tests import warm
 from tests.conftest import confident, make_compass, random_encoder
 
 AXIS = Axis("rot360", 8, VonMises())
@@ -331,14 +332,13 @@ def test_a_group_that_is_not_registered_serves_too():
 
 
 PLUGIN = """
-    import sys
     from pathlib import Path
 
     import torch
     from duet import register_group
     from duet.groups import Group
 
-    Path(sys.argv[1], "imported").touch()
+    Path(__file__).with_name("imported").touch()
 
     class Tint(Group):
         name = "tint"
@@ -420,14 +420,12 @@ def test_what_a_model_needs_of_its_author_is_imported_by_its_user_only(strangers
 @pytest.mark.parametrize("model", ["named", "tinted"])
 def test_the_command_takes_the_plugin_by_its_flag(model, strangers):
     Image.new("L", (8, 8), 90).save(strangers / "grey.png")
-    # The first argument is where the plugin leaves its mark; the command reads those after it.
-    code = "import sys; from duet.cli import main; sys.exit(main(sys.argv[2:]))"
-    embed = ("-c", code, strangers, "embed", "grey.png", "-o", "x.npz", "--model", f"./{model}")
-    refused = run(strangers, *embed)
+    embed = ("embed", "grey.png", "-o", "x.npz", "--model", f"./{model}")
+    refused = warm.duet(*embed, folder=strangers)
     assert refused.returncode == 2
     assert "--plugin paints" in refused.stderr
     assert refused.stderr.count("\n") == 1
-    assert run(strangers, *embed, "--plugin", "paints").returncode == 0
+    assert warm.duet(*embed, "--plugin", "paints", folder=strangers).returncode == 0
     with np.load(strangers / "x.npz") as rows:
         assert rows["features"].shape == (1, 32 if model == "named" else 128)
 

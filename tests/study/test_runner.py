@@ -4,8 +4,6 @@ import contextlib
 import json
 import shlex
 import signal
-import subprocess
-import sys
 import time
 from dataclasses import replace
 
@@ -22,6 +20,7 @@ from duet.study.command import command_lines
 from duet.study.computation import record_run, run_folder
 from duet.study.runner import run_study
 from duet.training.experiment import from_dict, method_options
+from tests import warm
 
 
 def study_of(base, **vary):
@@ -141,12 +140,11 @@ def test_killed_in_the_middle_it_ends_with_the_same_table(tmp_path, tiny, stop):
     tiny["epochs"] = 8
     path = tmp_path / "mine.yaml"
     path.write_text(yaml.safe_dump({"base": tiny, "vary": {"seed": [0, 1]}, "sizes": "quick"}))
-    command = [sys.executable, "-m", "duet.cli", "study", "run", str(path), "--out", str(tmp_path / "out")]
-    process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+    process = warm.Running(["study", "run", path, "--out", tmp_path / "out"])
     while process.poll() is None and not list((tmp_path / "out").glob("runs/seed0-*/config.yaml")):
         time.sleep(0.01)
     process.send_signal(stop)
-    assert process.wait(60) in ({-9} if stop is signal.SIGKILL else {130, -15})
+    assert process.wait(60).returncode in ({-9} if stop is signal.SIGKILL else {130, -15})
     assert len(read_records(tmp_path / "out")) < 2
     study = read_study(path)
     found = run_study(study, tmp_path / "out")
@@ -160,12 +158,11 @@ def test_sigterm_ends_the_processes_of_a_study_too(tmp_path, tiny):
     tiny["epochs"] = 2000
     path, out = tmp_path / "mine.yaml", tmp_path / "out"
     path.write_text(yaml.safe_dump({"base": tiny, "vary": {"seed": [0, 1]}, "sizes": "quick"}))
-    command = [sys.executable, "-m", "duet.cli", "study", "run", str(path), "--out", str(out), "--jobs", "2"]
-    process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+    process = warm.Running(["study", "run", path, "--out", out, "--jobs", "2"])
     while process.poll() is None and len(list(out.glob("runs/*/config.yaml"))) < 2:
         time.sleep(0.01)
-    process.terminate()
-    assert process.wait(60) == 130
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(60).returncode == 130
     for run in read_study(path).runs:
         with locked(out / ".locks" / run.hash, wait=False):  # Busy where its process lives on
             assert (run_folder(out, run) / "checkpoints").exists()

@@ -1,12 +1,11 @@
 """Small runs, in this process and as the command."""
 
 import os
-import subprocess
-import sys
 
 import pytest
 
 from duet import Experiment
+from tests import warm
 
 TINY = {"epochs": 3, "subset": 160, "batch_size": 32, "projector": [32, 16], "action_pairs": 200, "encoder": "small"}
 FLAGS = [
@@ -32,12 +31,7 @@ def environment(threads=1):
 @pytest.fixture
 def command():
     """Run `duet ...`; returns the finished process."""
-
-    def run(*arguments, **options):
-        line = [sys.executable, "-m", "duet.cli", *map(str, arguments)]
-        return subprocess.run(line, env=environment(), capture_output=True, text=True, timeout=300, **options)
-
-    return run
+    return lambda *words: warm.duet(*words, COLUMNS=200)
 
 
 @pytest.fixture
@@ -45,13 +39,11 @@ def started():
     """Start `duet ...` and return the running process."""
     processes = []
 
-    def start(*arguments):
-        line = [sys.executable, "-m", "duet.cli", *map(str, arguments)]
-        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-        processes.append(subprocess.Popen(line, env=environment(), **pipes))
+    def start(*words):
+        processes.append(warm.Running(words, COLUMNS=200))
         return processes[-1]
 
     yield start
     for process in processes:
         process.kill()
-        process.communicate()
+        process.wait()

@@ -138,7 +138,7 @@ def test_killed_at_random_moments_it_ends_with_the_same_files(tmp_path, command,
             time.sleep(0.02)
         time.sleep(chance.uniform(0, 1.5))
         process.kill()
-        process.communicate()
+        process.wait()
         arguments = ["train", "--resume", run, "--checkpoint-every", "3"]
     finished = command(*arguments)
     assert finished.returncode == 0, finished.stderr
@@ -157,8 +157,8 @@ def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path, command, started):
         time.sleep(0.05)
     time.sleep(4)
     process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
-    assert process.returncode == 130, errors
+    code, _, errors = process.wait(60)
+    assert code == 130, errors
     assert f"duet train --resume {run}" in errors
     assert "Traceback" not in errors
     assert (run / "checkpoints" / "last.safetensors").exists()

@@ -1,0 +1,90 @@
+"""`duet ...` in processes of their own that begin warm: forked from one that has imported torch and Lightning.
+
+Importing takes most of the seconds of a small command. What a process does stays in it, as if it had been started anew.
+"""
+
+import multiprocessing
+import multiprocessing.forkserver
+import os
+import sys
+import tempfile
+import traceback
+from pathlib import Path
+from typing import NamedTuple
+from unittest import mock
+
+CONTEXT = multiprocessing.get_context("forkserver")
+CONTEXT.set_forkserver_preload(["torch", "lightning.pytorch", "duet.cli", "duet.training.run", "duet.evaluation"])
+
+SINGLE = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+"""A process with a pool of threads cannot be forked: the pool would not come along."""
+
+
+class Finished(NamedTuple):
+    """As subprocess.run has it: a negative code is the signal that ended it."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+class Running:
+    """A command under way, as subprocess.Popen has it."""
+
+    def __init__(self, words, folder=None, **environment):
+        self._folder = tempfile.TemporaryDirectory()
+        self._said = Path(self._folder.name, "out"), Path(self._folder.name, "err")
+        words = [str(word) for word in words]
+        place = str(folder or Path.cwd())
+        self._process = CONTEXT.Process(target=_run, args=(words, place, *map(str, self._said), environment))
+        with mock.patch.dict(os.environ, SINGLE):
+            multiprocessing.forkserver.ensure_running()
+        self._process.start()
+        self.pid = self._process.pid
+
+    def poll(self):
+        """The code, or None while it runs."""
+        return self._process.exitcode
+
+    def send_signal(self, number):
+        """As if sent from a terminal, to this process alone."""
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def kill(self):
+        """SIGKILL."""
+        self._process.kill()
+
+    def wait(self, timeout=300):
+        """Until it ends; returns what it left."""
+        self._process.join(timeout)
+        if self._process.exitcode is None:
+            self.kill()
+            raise TimeoutError(f"not done after {timeout} s")
+        return Finished(self._process.exitcode, *(path.read_text() if path.exists() else "" for path in self._said))
+
+
+def duet(*words, folder=None, **environment):
+    """Run `duet ...` and wait for it."""
+    return Running(words, folder, **environment).wait()
+
+
+def _run(words, folder, out, err, environment):
+    os.chdir(folder)
+    os.environ.update({name: str(value) for name, value in environment.items()})
+    for stream, path in ((1, out), (2, err)):
+        os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), stream)
+    sys.stdout, sys.stderr = (os.fdopen(stream, "w", buffering=1) for stream in (1, 2))
+    sys.argv = ["duet", *words]
+    from duet.cli import main
+
+    code = 1
+    try:
+        code = main(words)
+    except SystemExit as left:
+        code = left.code or 0
+    except BaseException:
+        traceback.print_exc()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
