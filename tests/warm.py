@@ -20,6 +20,12 @@ SINGLE = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 """A process with a pool of threads cannot be forked: the pool would not come along."""
 
 
+def prepare():
+    """Let the warm process begin, if it has not; CONTEXT then makes processes from it."""
+    with mock.patch.dict(os.environ, SINGLE):
+        multiprocessing.forkserver.ensure_running()
+
+
 class Finished(NamedTuple):
     """As subprocess.run has it: a negative code is the signal that ended it."""
 
@@ -37,8 +43,7 @@ class Running:
         words = [str(word) for word in words]
         place = str(folder or Path.cwd())
         self._process = CONTEXT.Process(target=_run, args=(words, place, *map(str, self._said), environment))
-        with mock.patch.dict(os.environ, SINGLE):
-            multiprocessing.forkserver.ensure_running()
+        prepare()
         self._process.start()
         self.pid = self._process.pid
 

@@ -10,6 +10,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from duet.objectives import all_gather, nt_xent
+from tests.warm import CONTEXT, prepare
 
 WORLD, N, DIM = 2, 5, 6
 
@@ -56,9 +57,10 @@ def free_port():
 
 @pytest.mark.parametrize("chunk", [None, 3])
 def test_two_ranks_equal_one_process_on_the_joined_batch(chunk):
-    with torch.multiprocessing.get_context("spawn").Manager() as manager:
+    prepare()
+    with CONTEXT.Manager() as manager:
         results = manager.dict()
-        torch.multiprocessing.spawn(run_rank, (free_port(), chunk, results), nprocs=WORLD)
+        torch.multiprocessing.start_processes(run_rank, (free_port(), chunk, results), WORLD, start_method="forkserver")
         ranks = [[torch.from_numpy(array) for array in results[rank]] for rank in range(WORLD)]
 
     joined = [view.clone().requires_grad_() for view in batch()]

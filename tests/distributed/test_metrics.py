@@ -11,6 +11,7 @@ from torch import nn
 
 from duet.callback import OnlineEquivariance
 from duet.metrics import EquivarianceSpectrum
+from tests.warm import CONTEXT, prepare
 
 from ..representation.test_spectrum import features
 from .test_gather import free_port
@@ -60,9 +61,10 @@ def run_rank(rank, port, results):
 
 
 def test_two_ranks_equal_one_process():
-    with torch.multiprocessing.get_context("spawn").Manager() as manager:
+    prepare()
+    with CONTEXT.Manager() as manager:
         results = manager.dict()
-        torch.multiprocessing.spawn(run_rank, (free_port(), results), nprocs=WORLD)
+        torch.multiprocessing.start_processes(run_rank, (free_port(), results), WORLD, start_method="forkserver")
         found = [dict(results[rank]) for rank in range(WORLD)]
         (first, mine), (second, yours) = (results[f"callback {rank}"] for rank in range(WORLD))
     alone = EquivarianceSpectrum("rot360")

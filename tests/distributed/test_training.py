@@ -7,7 +7,6 @@ import sys
 import pytest
 import torch
 import torch.distributed as dist
-import torch.multiprocessing as mp
 from torch import nn
 
 import duet
@@ -18,6 +17,7 @@ from duet.methods.method import Views
 from duet.networks import Projector, wrap
 from duet.objectives import all_gather
 from duet.representation import Axis, Flat, Table, VonMises
+from tests.warm import CONTEXT, prepare
 
 from ..training.conftest import FLAGS, environment
 
@@ -85,9 +85,9 @@ def free_port():
 def test_two_processes_have_the_gradient_of_the_joined_batch(name):
     method = build(name)
     expected = gradients(method, joined_views(method))
-    context = mp.get_context("spawn")
-    results = context.SimpleQueue()
-    workers = [context.Process(target=process, args=(r, port, name, results)) for port in [free_port()] for r in (0, 1)]
+    prepare()
+    results = CONTEXT.SimpleQueue()
+    workers = [CONTEXT.Process(target=process, args=(r, port, name, results)) for port in [free_port()] for r in (0, 1)]
     for worker in workers:
         worker.start()
     found = results.get()
