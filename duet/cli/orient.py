@@ -60,7 +60,7 @@ and what turns out of the frame is cut unless --expand makes the copy larger."""
             "--least",
             type=float,
             metavar="DEGREES",
-            help="leave what is turned by less as it is [2 with --range, else 0]",
+            help="leave what is turned by less as it is [4 with --range, else 0]",
         )
         parser.add_argument(
             "--write",
