@@ -36,6 +36,11 @@ class NoSpace(DuetError):
         super().__init__(f"no space left to write {path}; free some and try again")
 
 
+def from_home(path: str | os.PathLike[str]) -> Path:
+    """A path whose ~ is the user's home; that of a user who is not there stays as it is typed."""
+    return Path(os.path.expanduser(path))
+
+
 def read_settings(path: Path) -> bytes:
     """All bytes of a small file that people write or that describes others; no pipe, no device, nothing huge."""
     about = path.stat()

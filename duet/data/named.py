@@ -15,6 +15,7 @@ import numpy as np
 import torch
 
 from ..error import DuetError, first_line, nearest
+from ..file import from_home
 from .folder import SPLIT_NAMES, open_folder
 from .source import Arrays, Source, Splits
 
@@ -66,12 +67,12 @@ def find_source(source: Any) -> tuple[str, Splits]:
     if text in HUB:
         return text, _from_hub(text, HUB[text])
     try:
-        path = Path(text).expanduser()
+        path = from_home(text)
         if path.exists():
             return text, _open_path(path)
         globbed = any(character in text for character in "*?[")
         matches = sorted(Path(path.anchor or ".").glob(str(path.relative_to(path.anchor)))) if globbed else []
-    except (RuntimeError, ValueError, OSError) as error:  # a user who is not there, a zero byte, an odd pattern
+    except (RuntimeError, ValueError, OSError) as error:  # a loop of links, a zero byte, an odd pattern
         if isinstance(error, DuetError):
             raise
         raise DuetError(f"no data {text[:100]!r}: {first_line(error)}") from None
@@ -122,7 +123,7 @@ def _nearest(text: str) -> str:
 def _openable(folder: str) -> list[str]:
     """What in a folder can be opened: other folders and parquet files."""
     try:
-        with os.scandir(Path(folder or ".").expanduser()) as parts:
+        with os.scandir(from_home(folder or ".")) as parts:
             return sorted(part.name for part in parts if part.is_dir() or part.name.endswith(".parquet"))
     except (OSError, ValueError, RuntimeError):  # no such folder, nor anything beside
         return []
@@ -130,7 +131,7 @@ def _openable(folder: str) -> list[str]:
 
 def _data_root() -> Path | None:
     value = os.environ.get("DUET_DATA")
-    return Path(value).expanduser() if value else None
+    return from_home(value) if value else None
 
 
 def _local_folder(name: str) -> Path | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path, PurePath
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -13,6 +13,7 @@ from torch import Tensor
 
 from ..data import open_images
 from ..error import DuetError, first_line
+from ..file import from_home
 from ..groups import Group
 from ..model import Encoder, load, load_decoder, training_data
 from ..networks.decoder import Decoder
@@ -106,5 +107,5 @@ def _test_images(encoder: Encoder) -> tuple[Tensor, tuple[str, ...]]:
 
 def _name(run: str | os.PathLike[str]) -> str:
     """The last part of a run's path; of runs/mine/model it is mine."""
-    path = Path(run).expanduser().resolve()
+    path = from_home(run).resolve()
     return path.parent.name if path.name == "model" else path.name

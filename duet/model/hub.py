@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..error import DuetError, first_line, nearest
+from ..file import from_home
 
 MODELS = Path(__file__).parents[1] / "models"
 FILES = ("config.json", "model.safetensors", "README.md")
@@ -28,7 +29,7 @@ def find_model(name: str | os.PathLike[str], **options: Any) -> Path:
     text = os.fspath(name)
     if isinstance(name, str) and text in shipped_models():
         return MODELS / text
-    folder = Path(text).expanduser()
+    folder = from_home(text)
     if folder.exists():
         if not folder.is_dir():
             raise DuetError(f"{text} is a file; a model is a folder with config.json and model.safetensors")

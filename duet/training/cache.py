@@ -20,7 +20,7 @@ from torch import Tensor
 from ..data import Images
 from ..data.images import Batch
 from ..error import DuetError
-from ..file import write_json
+from ..file import from_home, write_json
 from ..groups import Stack
 from ..methods import Views
 from ..networks import Trunk
@@ -120,7 +120,7 @@ def cache_views(
 def cache_folder() -> Path:
     """Where cached views are kept: $DUET_CACHE, else the user's own cache."""
     own = os.environ.get("DUET_CACHE")
-    return Path(own) if own else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "duet" / "views"
+    return Path(own) if own else from_home(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "duet" / "views"
 
 
 def _key(trunk: Trunk, images: Images, stack: Stack, views: int, seed: int) -> str:

@@ -40,6 +40,8 @@ def run(capsys, *arguments):
         (["train", "--method", "dut"], "did you mean 'duet'?"),
         (["train", "--action-pairs", "3"], "action_pairs is 0, or 16 and more"),
         (["train", "--contrast", "os:getcwd"], "getcwd(first, second, gather=...)"),
+        (["embed", "photos", "-o", "f.npz", "--model", "~nobody-here/run"], "~nobody-here/run"),
+        (["train", "--data", "~nobody-here/photos"], "no data '~nobody-here/photos'"),
         (["train", "--bins", "eight"], "bins must be a whole number"),
         (["train", "--group", "rot36"], "did you mean 'rot360'?"),
         (["train", "--data", "no-such-set", "--preset", "cpu"], "no-such-set"),
