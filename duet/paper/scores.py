@@ -10,6 +10,9 @@ from .accuracy import DUET_0, GROUPS, NO_CROP_LEFT, SEPARATE
 from .measured import Measured
 from .reproduction import Request, register
 
+DIGITS = 9
+"""Decimals of a reading: what is left of equal numbers after those is the arithmetic's."""
+
 
 @register
 class Scores(Measured):
@@ -52,10 +55,10 @@ def reading(record: Record, prefix: str) -> float | None:
     blind = record.value("recovery/constant_accuracy")
     if blind is not None:
         found = record.value(f"recovery/{prefix}accuracy")
-        return None if found is None else (found - blind) / (1 - blind)
+        return None if found is None else round((found - blind) / (1 - blind), DIGITS)
     start = "recovery/constant_median_error_"
     unit = next((name.removeprefix(start) for name in record.scalars if name.startswith(start)), None)
     if unit is None:
         return None
     worst, found = record.value(f"{start}{unit}"), record.value(f"recovery/{prefix}median_error_{unit}")
-    return None if found is None or not worst else 1 - found / worst
+    return None if found is None or not worst else round(1 - found / worst, DIGITS)

@@ -147,6 +147,18 @@ def test_bad_files_are_named_and_left_out(cells, tmp_path, capsys):
     assert not (tmp_path / "out" / "long" / "zero.png").exists()
 
 
+def test_expanded_copies_stand_alike_too_and_none_is_smaller(cells, tmp_path):
+    assert main(["align", str(cells), "-o", str(tmp_path / "out"), "--expand", "--model", "m"]) == 0
+    assert apart(bearings(tmp_path / "out")) < 8
+    sides = []
+    for path in (tmp_path / "out").rglob("*.png"):
+        if path.name != "mean.png":
+            with Image.open(path) as image:
+                sides.append(min(image.size))
+    assert min(sides) >= 60
+    assert max(sides) > 75
+
+
 def test_the_picture_is_no_input_and_no_copy(cells, tmp_path, capsys):
     marked(60, 0).save(cells / "mean.png")
     before = snapshot(cells)
