@@ -6,6 +6,7 @@ Importing takes most of the seconds of a small command. What a process does stay
 import multiprocessing
 import multiprocessing.forkserver
 import os
+import runpy
 import sys
 import tempfile
 import traceback
@@ -37,12 +38,13 @@ class Finished(NamedTuple):
 class Running:
     """A command under way, as subprocess.Popen has it."""
 
-    def __init__(self, words, folder=None, **environment):
+    def __init__(self, words, folder=None, target=None, **environment):
         self._folder = tempfile.TemporaryDirectory()
         self._said = Path(self._folder.name, "out"), Path(self._folder.name, "err")
         words = [str(word) for word in words]
         place = str(folder or Path.cwd())
-        self._process = CONTEXT.Process(target=_run, args=(words, place, *map(str, self._said), environment))
+        said = [str(path) for path in self._said]
+        self._process = CONTEXT.Process(target=_run, args=(target or _command, words, place, *said, environment))
         prepare()
         self._process.start()
         self.pid = self._process.pid
@@ -74,18 +76,28 @@ def duet(*words, folder=None, **environment):
     return Running(words, folder, **environment).wait()
 
 
-def _run(words, folder, out, err, environment):
+def script(path, folder):
+    """Run a Python file and wait for it."""
+    return Running([path], folder, runpy.run_path).wait()
+
+
+def _command(*words):
+    from duet.cli import main
+
+    return main(list(words))
+
+
+def _run(target, words, folder, out, err, environment):
     os.chdir(folder)
     os.environ.update({name: str(value) for name, value in environment.items()})
     for stream, path in ((1, out), (2, err)):
         os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), stream)
     sys.stdout, sys.stderr = (os.fdopen(stream, "w", buffering=1) for stream in (1, 2))
-    sys.argv = ["duet", *words]
-    from duet.cli import main
-
+    sys.argv, sys.path[0:0] = ["duet", *words], [folder]
     code = 1
     try:
-        code = main(words)
+        found = target(*words)
+        code = found if isinstance(found, int) else 0
     except SystemExit as left:
         code = left.code or 0
     except BaseException:

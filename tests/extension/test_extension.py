@@ -2,8 +2,6 @@
 
 import hashlib
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -105,7 +103,7 @@ def test_from_the_command_line(command, tmp_path, name, package_before):
 def test_from_python(tmp_path, package_before):
     (tmp_path / "mine.py").write_text(MINE.read_text())
     (tmp_path / "script.py").write_text(PYTHON)
-    done = subprocess.run([sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True)
+    done = warm.script(tmp_path / "script.py", tmp_path)
     assert done.returncode == 0, done.stderr
     assert digest(PACKAGE) == package_before
 

@@ -126,7 +126,7 @@ def test_a_run_is_not_resumed_on_other_images_or_as_another_model(tmp_path, tiny
 @pytest.mark.slow
 def test_killed_at_random_moments_it_ends_with_the_same_files(tmp_path, command, started):
     """SIGKILL, three times in one run, at random moments; then it is resumed to the end."""
-    flags = [*FLAGS, "--epochs", "12", "--checkpoint-every", "3"]
+    flags = [*FLAGS, "--epochs", "8", "--checkpoint-every", "3"]
     assert command("train", *flags, "--out", tmp_path / "whole").returncode == 0
     chance = random.Random(0)
     run = tmp_path / "cut"
