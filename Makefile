@@ -46,7 +46,7 @@ demo: $(READY)  ## train DUET and SimCLR on digits, measure both, draw what was 
 	@$(BIN)/duet demo
 
 test: $(READY_DEV)  ## run the tests
-	@OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
+	@OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist loadfile
 
 fuzz: $(READY_DEV)  ## the fuzz tests, fifty times the usual, from a seed of the day
 	@OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 $(BIN)/python -m pytest tests/fuzz -n $(JOBS) --timeout 0 \

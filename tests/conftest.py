@@ -14,15 +14,6 @@ from duet.representation import Axis, FittedAction, Table, VonMises
 from duet.training.experiment import build_method
 from duet.training.provenance import provenance_of
 
-LONGEST = tuple(
-    f"tests/{name}"
-    for name in (
-        *("model/test_export.py", "test_docs.py", "training/test_run.py", "study/", "extension/", "distributed/"),
-        *("browser/test_explorer.py", "model/test_encoder.py", "training/test_calibration.py", "test_wheel.py"),
-        *("conformance/test_evaluations.py", "test_shipped.py", "training/test_alone.py", "training/test_relative.py"),
-    )
-)
-
 
 class Fuzz(NamedTuple):
     """How much the fuzz tests try: so many times the usual, with this seed."""
@@ -34,11 +25,6 @@ class Fuzz(NamedTuple):
 def pytest_addoption(parser):
     parser.addoption("--fuzz-times", type=int, default=1, help="tests/fuzz: so many times the usual number of trials")
     parser.addoption("--fuzz-seed", type=int, default=0, help="tests/fuzz: the seed of what is tried")
-
-
-def pytest_collection_modifyitems(items):
-    """The files that take longest come first, so that at the end no process waits long for another."""
-    items.sort(key=lambda item: not item.nodeid.startswith(LONGEST))
 
 
 @pytest.fixture

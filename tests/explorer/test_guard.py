@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -30,7 +31,9 @@ def ask(application, method="GET", path="/", headers=OWN, bodies=(b"",), close=F
             guard.close()
         await asking
 
-    asyncio.run(talk())
+    # In a thread of its own: a browser of other tests may hold this one's loop.
+    with ThreadPoolExecutor(1) as alone:
+        alone.submit(asyncio.run, talk()).result()
     assert not sent[-1].get("more_body", False)
     return sent[0]["status"], sent[0]["headers"], b"".join(part.get("body", b"") for part in sent[1:])
 
