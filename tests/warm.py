@@ -99,7 +99,9 @@ def _run(target, words, folder, out, err, environment):
         found = target(*words)
         code = found if isinstance(found, int) else 0
     except SystemExit as left:
-        code = left.code or 0
+        code = left.code if isinstance(left.code, int) else int(bool(left.code))
+        if isinstance(left.code, str):
+            print(left.code, file=sys.stderr)
     except BaseException:
         traceback.print_exc()
     sys.stdout.flush()

@@ -76,10 +76,12 @@ def align_files(
     if not isinstance(turning, Rotation):
         raise DuetError(f"{turning.title or turning.name} is no rotation: files are turned by rot360 or rot4")
     files = list(find_files(images))
-    if table is not None:
-        check_report(table, "--csv", files)
+    if picture is None and folder is not None:
+        picture = folder / PICTURE
+    for flag, report in (("--csv", table), ("--picture", picture)):
+        if report is not None:
+            check_report(report, flag, files)
     targets = {} if folder is None else plan_copies(files, folder)
-    picture = _picture_place(picture, folder, files)
     check_apart({"--csv": table, "--picture": picture}, targets.values())
     reader = Reader(encoder, batch_size)
     read, parts = [], []
@@ -140,16 +142,6 @@ def _hint(names: list[str]) -> None:
             f"duet: the images of {len(folders)} folders are aligned as one set; --by-class aligns each on its own",
             file=sys.stderr,
         )
-
-
-def _picture_place(picture: Path | None, folder: Path | None, files: list[Found]) -> Path | None:
-    if picture is None:
-        picture = None if folder is None else folder / PICTURE
-    if picture is None:
-        return None
-    if any(file.path.resolve() == picture.resolve() for file in files):
-        raise DuetError(f"{picture} is one of the inputs; choose another --picture")
-    return picture
 
 
 def _one_size(parts: list[Tensor]) -> Tensor:

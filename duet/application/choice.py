@@ -1,4 +1,4 @@
-"""Which shipped model fits a user's images, where none is named: the one that knows most of a few of them."""
+"""Which shipped model fits a user's images, where none is named: the one that is sure of most of a few of them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..error import DuetError
 from ..model import Encoder, load
 from ..model.confidence import SURE
 from ..model.hub import shipped_models
-from .angle import check_reading, rotation_axis
+from .angle import check_reading, estimate_rotation
 from .files import Found, Reader, find_files
 
 SAMPLE = 48
@@ -25,7 +25,7 @@ LEAST = 0.5
 
 
 class Choice(NamedTuple):
-    """A shipped model, its name, and how many of how many images it knows."""
+    """A shipped model, its name, and how many images it knows and is sure of, of how many that can be read."""
 
     encoder: Encoder
     name: str
@@ -80,6 +80,5 @@ def _known(encoder: Encoder, sample: list[Found]) -> tuple[int, int, int]:
     if not read:
         return 0, 0, 0
     features = encoder.features(stack_alike([torch.from_numpy(pixels) for pixels in read]))
-    found = encoder.recover(features, rotation_axis(encoder))
-    known, sure = (0 if part is None else int(part.sum()) for part in (found.known, found.sure))
-    return known, sure, len(read)
+    found = estimate_rotation(encoder, features)
+    return int(found.known.sum()), int(found.sure.sum()), len(read)

@@ -98,24 +98,18 @@ def orient_files(
             strange += int((~found.known).sum())
             unsure += int((found.known & ~found.sure).sum())
             angles, probabilities, known, certain = (part.tolist() for part in found)
-            wanted = [_beyond(angle, least) if own else None for angle, own in zip(angles, certain, strict=True)]
-            pairs = zip(batch.files, wanted, strict=True)
+            wanted = [angle if abs(angle) >= least else 0.0 for angle in angles]
+            pairs = [(file, by if own else None) for file, by, own in zip(batch.files, wanted, certain, strict=True)]
             outcomes = Pool().map(output.write, pairs) if writes else map(output.write, pairs)
-            for file, angle, probability, kind, own, outcome in zip(
-                batch.files, angles, probabilities, known, certain, outcomes, strict=True
+            for file, angle, by, probability, kind, own, outcome in zip(
+                batch.files, angles, wanted, probabilities, known, certain, outcomes, strict=True
             ):
                 turned += outcome.turned
                 if rows is not None:
                     rows.writerow([printable(file.path), f"{angle:.2f}", f"{probability:.4f}", str(own).lower()])
                 if sheet is not None:
-                    by = _beyond(angle, least)
                     sheet.add(Case(file.path, outcome.original, by, probability, outcome.turned, kind))
     return Oriented(reader.readable, turned, unsure, strange, reader.unreadable, tuple(reader.broken))
-
-
-def _beyond(angle: float, least: float) -> float:
-    """The angle, or none at all where it is too small."""
-    return angle if abs(angle) >= least else 0.0
 
 
 def check_outputs(folder: Path | None, table: Path | None, write: Write, in_place: bool, sheet: bool) -> None:

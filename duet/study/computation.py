@@ -21,6 +21,7 @@ from ..evaluation.suite import open_context
 from ..file import write_text
 from ..lock import Busy, locked
 from ..training.keeper import Stopped
+from ..training.machine import begun_on
 from ..training.run import train
 from .plan import Run
 from .record import LATER, Record, begun, finished
@@ -85,7 +86,7 @@ def compute(run: Run, out: Path, device: str = "auto", keep: str = "model") -> R
     rivals = out / RIVALS / "-".join([PurePath(own.data).name, *own.group]) if run.rivals else False
     results = evaluate(context, run.evaluate, out=folder / "results", progress=False, rivals=rivals)
     seconds = {"train": round(trained - began, 2), "evaluate": round(time.monotonic() - trained, 2)}
-    record = record_run(run, results, seconds, whole)
+    record = replace(record_run(run, results, seconds, whole), machine=begun_on(folder))
     before = begun(out, run)
     if before is not None:  # its seconds of training are those that count
         both = {**before.seconds, LATER: round(sum(seconds.values()), 2)}

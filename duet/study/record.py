@@ -35,6 +35,7 @@ class Record:
     seconds: dict[str, float] = field(default_factory=dict)
     whole: bool = True  # trained in one go, so that its seconds tell what such a run takes
     versions: dict[str, str] = field(default_factory=dict)
+    machine: dict[str, Any] = field(default_factory=dict)  # on what it was trained, as far as that decides its bytes
     rivals: dict[str, dict[str, float | None]] = field(default_factory=dict)
     """Scalars of those who have learned nothing, by their name."""
     beside_rivals: list[str] = field(default_factory=list)  # the evaluations that they took part in

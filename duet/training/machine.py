@@ -39,7 +39,7 @@ def note_machine(run: Path) -> None:
 @contextmanager
 def as_begun(run: Path) -> Iterator[None]:
     """With as many threads as a run was begun with, where they can be had; where bytes may differ, one line says so."""
-    began, here = _read(run / FILE), this_machine()
+    began, here = begun_on(run), this_machine()
     threads = began.pop("threads", here["threads"])
     others = [f"{key} {value}, here {here[key]}" for key, value in began.items() if value != here[key]]
     possible = threads == here["threads"] or threads <= available_cores()
@@ -64,8 +64,9 @@ def as_begun(run: Path) -> Iterator[None]:
             os.environ[THREADS] = before
 
 
-def _read(path: Path) -> dict[str, Any]:
+def begun_on(run: Path) -> dict[str, Any]:
     """What a run says of where it was begun; nothing where it was begun before there was such a file."""
+    path = run / FILE
     if not path.exists():
         return {}
     try:

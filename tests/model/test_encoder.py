@@ -383,7 +383,7 @@ LOAD = """
             print(error)
     print("imported" if (here / "imported").exists() else "not imported", "paints" in sys.modules)
     duet.import_plugin("paints")
-    for name, expected in torch.load(here / "features").items():
+    for name, expected in torch.load(here / "features", weights_only=True).items():
         encoder = duet.load(here / name)
         print(torch.equal(encoder.features(images), expected), *encoder.groups)
 """

@@ -158,6 +158,16 @@ def test_tokens_become_a_map():
     assert torch.equal(as_map(torch.cat([torch.zeros(2, 1, 5), tokens], 1)), maps)
 
 
+def test_tokens_of_any_number_of_images_are_exported():
+    class Tokens(torch.nn.Module):
+        def forward(self, tokens):
+            return as_map(tokens)
+
+    program = torch.export.export(Tokens(), (torch.rand(2, 9, 5),), dynamic_shapes=({0: torch.export.Dim("batch")},))
+    tokens = torch.rand(7, 9, 5)
+    assert torch.equal(program.module()(tokens), as_map(tokens))
+
+
 def test_many_images_go_through_onnx_runtime_with_the_same_result():
     pytest.importorskip("onnxruntime")
     made = build_trunk(SMALL, ["2", "5"], 4, SIZE)

@@ -20,6 +20,7 @@ from duet.study.command import command_lines
 from duet.study.computation import record_run, run_folder
 from duet.study.runner import run_study
 from duet.training.experiment import from_dict, method_options
+from duet.training.machine import this_machine
 from tests import warm
 
 
@@ -40,6 +41,7 @@ def test_every_run_is_trained_and_evaluated_once(tmp_path, tiny, monkeypatch):
         assert low <= record.scalars["classification/logistic"] <= high
         assert record.settings == run.experiment.to_dict()
         assert record.seconds["train"] > 0
+        assert record.machine == this_machine()
         assert not (tmp_path / "runs" / run.key / "checkpoints").exists()
     monkeypatch.setattr("duet.study.computation.compute", None)  # finished runs need no computing
     assert run_study(study, tmp_path).done == {record.name: record for record in records}
