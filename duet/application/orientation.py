@@ -34,7 +34,7 @@ class Oriented(NamedTuple):
     """How many images were read, turned (or sure enough for it), not sure, and of a kind that the model does not know.
 
     What is sure and still cannot be written again is in none of the last three. `unreadable` were left out; `broken`
-    names the first of them.
+    names the first of them. `standing` of those turned stood upright already.
     """
 
     readable: int
@@ -43,6 +43,7 @@ class Oriented(NamedTuple):
     strange: int
     unreadable: int = 0
     broken: tuple[Broken, ...] = ()
+    standing: int = 0
 
 
 def orient_files(
@@ -91,7 +92,7 @@ def orient_files(
         copies = plan_copies(files, folder)
         check_apart({"--csv": table}, copies.values())
         output = Copies(copies, save)
-    reader, turned, unsure, strange = Reader(encoder, batch_size), 0, 0, 0
+    reader, turned, standing, unsure, strange = Reader(encoder, batch_size), 0, 0, 0, 0
     with open_rows(table) as rows:
         for batch in reader.batches(files, len(files), "orienting"):
             found = estimate_rotation(encoder, batch.features, sure, snap, span)
@@ -105,11 +106,13 @@ def orient_files(
                 batch.files, angles, wanted, probabilities, known, certain, outcomes, strict=True
             ):
                 turned += outcome.turned
+                standing += outcome.turned and by == 0
                 if rows is not None:
                     rows.writerow([printable(file.path), f"{angle:.2f}", f"{probability:.4f}", str(own).lower()])
                 if sheet is not None:
                     sheet.add(Case(file.path, outcome.original, by, probability, outcome.turned, kind))
-    return Oriented(reader.readable, turned, unsure, strange, reader.unreadable, tuple(reader.broken))
+    broken = tuple(reader.broken)
+    return Oriented(reader.readable, turned, unsure, strange, reader.unreadable, broken, standing)
 
 
 def check_outputs(folder: Path | None, table: Path | None, write: Write, in_place: bool, sheet: bool) -> None:

@@ -116,6 +116,8 @@ and what turns out of the frame is cut unless --expand makes the copy larger."""
         parts += [f"{done.unsure} not sure"] if done.unsure else []
         parts += [f"{done.strange} of another kind than the model knows"] if done.strange else []
         print(f"{', '.join(parts)}{': ' if where else ''}{where}")
+        if done.standing:
+            print(f"{done.standing} of the {done.turned} stood upright already and stay as they are", file=sys.stderr)
         return 0
 
 

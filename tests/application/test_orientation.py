@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image, ImageOps
 
-from duet.application import orient_files
+from duet.application import choice, orient_files
 from duet.application.rotation import save_turned
 from duet.application.sheet import Sheet
 from duet.cli import command, main
@@ -134,7 +134,7 @@ def test_a_model_that_cannot_tell_how_sure_it_is_turns_all_or_nothing(scans, tmp
 
 
 def test_no_model_is_taken_for_granted(scans, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("duet.application.choice.shipped_models", lambda: ["digits-rot360"])
+    monkeypatch.setattr(choice, "shipped_models", lambda: ["digits-rot360"])
     assert main(["orient", str(scans), "--csv", str(tmp_path / "a.csv")]) == 2
     error = capsys.readouterr().err
     assert "no shipped model knows such images" in error
@@ -406,7 +406,9 @@ def test_in_place_turns_the_files_and_undo_brings_them_back(write, lying, capsys
     before = snapshot(lying)
     options = ["--in-place", "--snap", "90", "--write", write, "--model", "m"]
     assert main(["orient", str(lying), str(lying / "90.jpg"), *options]) == 0
-    assert capsys.readouterr().out == "8 of 9 images turned upright, 1 not sure\n"
+    said = capsys.readouterr()
+    assert said.out == "8 of 9 images turned upright, 1 not sure\n"
+    assert said.err == "2 of the 8 stood upright already and stay as they are\n"
     for path in before:
         if path.stem != "blank":
             assert abs(upright(path)) == pytest.approx(7, abs=2)
