@@ -335,6 +335,8 @@ def test_the_command(tmp_path, capsys, monkeypatch):
     assert (run / "report.html").stat().st_size > 10_000
     assert main(["report", str(run), str(run), "-o", "out/page.html"]) == 0
     assert (tmp_path / "out" / "page.html").exists()
+    assert main(["report", "digits-rot360"]) == 0
+    assert "tracking rotation" in (tmp_path / "report.html").read_text(encoding="utf-8")  # and not in the package
     (tmp_path / "empty").mkdir()
     for wrong in ("no-such-run", "empty"):
         assert main(["report", wrong]) == 2
