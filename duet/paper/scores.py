@@ -24,7 +24,7 @@ class Scores(Measured):
     scalars = (
         *("classification/logistic", "reading/table", "reading/probe", "reading/content_probe"),
         *("retrieval/hit1_prescribed", "retrieval/hit1_fitted", "retrieval/hit1_spectral", "retrieval/chance_hit1"),
-        *("spectrum/equivariant_planes", "spectrum/invariant_dimensions"),
+        *("spectrum/equivariant_dimensions", "spectrum/invariant_dimensions"),
     )
     groups = GROUPS
     methods = ("simclr", "essl", DUET_0, "duet", SEPARATE)
