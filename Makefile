@@ -8,8 +8,8 @@ TORCH := torch==2.13.0
 LOCKING := .lock-venv
 LOWEST := .lowest-venv
 AUDIT := .audit-venv
-# Tests run in so many processes, each with one thread; some of them wait much.
-JOBS ?= 3
+# Tests run in so many processes, each with one thread.
+JOBS ?= 2
 
 # $(call install,environment,what): pip's warnings stay in a file, which is shown when pip fails.
 # Python compiles what is imported by itself, which is a small part of what is installed.
