@@ -53,7 +53,7 @@ least sure first. They stay as they are.
         from ..model.hub import find_model, shipped_models
         from ..report import write_report
 
-        shipped = {Path(name): find_model(name) for name in shipped_models()}
+        shipped = {Path(name): find_model(name) for name in shipped_models() if not Path(name).exists()}
         runs = [shipped.get(run, run) for run in args.runs]
         own = len(runs) == 1 and args.runs[0] not in shipped
         page = args.out or (runs[0] / "report.html" if own else Path("report.html"))

@@ -55,7 +55,7 @@ class Photos(Reproduction):
         if request.dry:
             experiment = recipe()
             print("\n".join(command(experiment, method) for method in METHODS))
-            print("about 20 minutes each on one core, and the measuring", file=sys.stderr)
+            print("DUET takes about 20 minutes on one core; SimCLR and the measuring come on top", file=sys.stderr)
             return
         print(table(reproduce_photos(request.out, device=request.device)))
         print(f"the model is in {request.out / 'model'}, pictures and numbers beside it")

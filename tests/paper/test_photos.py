@@ -78,7 +78,7 @@ def test_its_table_has_chance_and_every_reader(folder):
 def test_the_command_says_what_it_would_do(folder, capsys):
     find_reproduction("photos-rot360").run(Request(folder / "never", dry=True))
     said = capsys.readouterr()
-    assert "about 20 minutes each" in said.err
+    assert "about 20 minutes" in said.err
     assert said.out.splitlines() == [
         "duet train --preset photos --data photos128 --seed 0",
         "duet train --preset photos --data photos128 --seed 0 --method simclr --turns 1",

@@ -337,6 +337,9 @@ def test_the_command(tmp_path, capsys, monkeypatch):
     assert (tmp_path / "out" / "page.html").exists()
     assert main(["report", "digits-rot360"]) == 0
     assert "tracking rotation" in (tmp_path / "report.html").read_text(encoding="utf-8")  # and not in the package
+    make_run(tmp_path / "digits-rot360", make_results()[:1])  # a folder of one's own comes first
+    assert main(["report", "digits-rot360"]) == 0
+    assert (tmp_path / "digits-rot360" / "report.html").exists()
     (tmp_path / "empty").mkdir()
     for wrong in ("no-such-run", "empty"):
         assert main(["report", wrong]) == 2
