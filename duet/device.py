@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -35,6 +36,24 @@ def find_device(name: str | torch.device = "auto") -> torch.device:
         count = f"only {there} of" if there else "no"
         raise DuetError(f"this machine has {count} {device.type} that torch can use; take --device cpu, or auto")
     return device
+
+
+def has_native_bf16(device: torch.device) -> bool:
+    """Whether the device multiplies bfloat16 in hardware: on a CPU by its flags, AVX512-BF16 or AMX."""
+    if device.type == "cpu":
+        flags = torch.cpu.get_capabilities() if hasattr(torch.cpu, "get_capabilities") else _processor_flags()
+        return any(flags.get(flag, False) for flag in ("avx512_bf16", "amx_bf16"))
+    if device.type == "cuda":
+        return bool(torch.cuda.is_bf16_supported(including_emulation=False))
+    return False
+
+
+def _processor_flags() -> dict[str, bool]:
+    """The flags of the first processor, where the system lists them; for a torch that does not tell."""
+    listed = Path("/proc/cpuinfo")
+    lines = listed.read_text().splitlines() if listed.exists() else []
+    flags = next((line.partition(":")[2] for line in lines if line.startswith("flags")), "")
+    return dict.fromkeys(flags.split(), True)
 
 
 def full_precision(like: Tensor) -> AbstractContextManager[Any]:

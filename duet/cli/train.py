@@ -19,14 +19,14 @@ SECTIONS = {
         *("weight", "reference", "layout", "bins", "sigma", "target", "contrast", "temperature"),
         "options",
     ),
-    "views": ("stack", "area", "corners"),
+    "views": ("stack", "area", "corners", "blur", "views", "view_size"),
     "network": ("encoder", "dim", "projector"),
     "pretrained network": (
         *("trunk", "trunk_layers", "grid", "neck", "neck_width", "dropout"),
         *("cached_views", "unfreeze"),
     ),
     "training": (
-        *("epochs", "batch_size", "accumulate", "exact", "optimizer", "lr", "betas", "weight_decay"),
+        *("epochs", "batch_size", "accumulate", "exact", "optimizer", "lr", "betas", "weight_decay", "decay_norms"),
         *("warmup_epochs", "seed", "action_pairs", "turns"),
     ),
     "images": ("subset", "image_size", "channels", "normalize", "storage", "calibrate"),

@@ -144,8 +144,12 @@ class Stack:
         tracked: str | Group | Sequence[str | Group] = (),
         area: tuple[float, float] = (0.2, 1.0),
         size: int | tuple[int, int] | None = None,
+        blur: float = 0.5,
     ) -> Stack:
-        """The full SimCLR stack of the paper's appendix, with every tracked group added that is not part of it."""
+        """The full SimCLR stack of the paper's appendix, with every tracked group added that is not part of it.
+
+        `blur` is the probability of its blur.
+        """
         wanted = {group.name: group for group in _in_order(tracked, area)}
 
         def usual(group: Group, probability: float = 1.0) -> Stage:
@@ -157,7 +161,8 @@ class Stack:
         gray = usual(GROUPS["grayscale"], GROUPS["grayscale"].probability)
         geometric = [Stage(group, tracked=True) for group in wanted.values() if isinstance(group, Geometric)]
         others = [Stage(group, tracked=True) for group in wanted.values() if not isinstance(group, Geometric)]
-        return cls([crop, flip, *geometric, jitter, gray, *others, Stage(Blur(), 0.5)], size)
+        blurred = [Stage(Blur(), blur)] if blur else []
+        return cls([crop, flip, *geometric, jitter, gray, *others, *blurred], size)
 
     def without(self, *names: str, size: int | tuple[int, int] | None = None) -> Stack:
         """The same stack with no stage of the named groups, and another size if given."""

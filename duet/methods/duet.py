@@ -12,6 +12,7 @@ from torch import Tensor
 from ..error import DuetError
 from ..groups import Group, Stack
 from ..networks import Backbone, Projector
+from ..networks.mode import statistics_kept
 from ..objectives import Contrast, Gather, jensen_shannon, nt_xent
 from ..representation import Axis, Layout, difference
 from ..representation.prescribed import Reference
@@ -116,7 +117,8 @@ class Duet(Method):
         large = {name: v.images for name, v in views.extra.items() if v.images.shape[1:] == views.images.shape[1:]}
         rows = [len(views.images), *map(len, large.values())]
         z, *found = self.backbone(torch.cat([views.images, *large.values()])).split(rows)
-        small = {name: self.backbone(v.images) for name, v in views.extra.items() if name not in large}
+        with statistics_kept(self.backbone):  # of small images they would be those of no image that is tested
+            small = {name: self.backbone(v.images) for name, v in views.extra.items() if name not in large}
         return Represented(z, small | dict(zip(large, found, strict=True)))
 
     def terms(self, represented: Represented, views: Views, gather: Gather | None = None) -> dict[str, Tensor]:

@@ -14,6 +14,7 @@ from ..domain import Circle
 from ..error import DuetError
 from ..groups import Group, Stack
 from ..networks import Backbone, Predictor, Projector
+from ..networks.mode import statistics_kept
 from ..objectives import Contrast, Gather, nt_xent
 from ..representation import Layout
 from .extra import Draw, check_left_out, draw_extra, stack_without
@@ -88,7 +89,8 @@ class ESSL(Method):
 
     def represent(self, views: Views) -> Represented:
         """The features of the two views, and apart from them those of the extra ones."""
-        extra = {name: self.backbone(view.images) for name, view in views.extra.items()}
+        with statistics_kept(self.backbone):  # of small images they would be those of no image that is tested
+            extra = {name: self.backbone(view.images) for name, view in views.extra.items()}
         return Represented(self.backbone(views.images), extra)
 
     def terms(self, represented: Represented, views: Views, gather: Gather | None = None) -> dict[str, Tensor]:

@@ -64,7 +64,7 @@ class Method(nn.Module, ABC):
     """Whether the features are a table with columns for every group; else they are flat."""
     words: ClassVar[Mapping[str, str]] = {}
     """The terms of its loss in plain words, for whoever draws them."""
-    view_count: ClassVar[int] = 2
+    view_count: int = 2
     progress: float = 0.0
     """The share of the training that is done, from 0 to below 1; the engine sets it before every batch."""
 

@@ -73,14 +73,22 @@ class Backbone(nn.Module):
 
     def represent(self, inputs: Tensor) -> Tensor:
         """What is done to images, or to what a trunk has made of them: standardise, body, map, norm."""
-        return self.norm(self.map(self.body((inputs - self.mean) / self.std)))  # type: ignore[no-any-return]
+        features = self.map(self.body((inputs - self.mean) / self.std))
+        # As precise as the weights, also under autocast: in bfloat16 a marginal over g would have three digits.
+        return self.norm(features.to(self.norm.weight.dtype))  # type: ignore[no-any-return]
 
 
-def strided(widths: tuple[int, int, int], channels: int = 3, zero_init: bool = False) -> ResNet:
-    """The two-core encoders for images of 28x28 to 32x32: every stage halves the image, so does the stem."""
+def strided(
+    stem: int,
+    widths: tuple[int, int, int],
+    strides: tuple[int, int, int],
+    channels: int = 3,
+    zero_init: bool = False,
+) -> ResNet:
+    """ResNet-8 for two cores: a stem of stride 2 and three stages of one block, for images of 24x24 to 32x32."""
     # At a fixed time budget, more epochs of a network that shrinks early beat fewer of one that does not.
-    stages = [Stage(width, 1, stride=2) for width in widths]
-    return ResNet(Stem(widths[0], stride=2), stages, channels=channels, zero_init=zero_init)
+    stages = [Stage(width, 1, stride) for width, stride in zip(widths, strides, strict=True)]
+    return ResNet(Stem(stem, stride=2), stages, channels=channels, zero_init=zero_init)
 
 
 def wide_cifar(blocks: int, channels: int = 3, zero_init: bool = False) -> ResNet:
@@ -93,20 +101,25 @@ def standard(
     block: type[BasicBlock] | type[Bottleneck],
     blocks: tuple[int, int, int, int],
     stem: str = "imagenet",
+    width: int = 64,
     channels: int = 3,
     zero_init: bool = False,
 ) -> ResNet:
     """ResNet-18 and ResNet-50, with the ImageNet stem (7x7, stride 2, pooling) or the CIFAR one (3x3, stride 1)."""
-    stems = {"imagenet": Stem(64, kernel=7, stride=2, pool=True), "cifar": Stem(64)}
+    stems = {"imagenet": Stem(width, kernel=7, stride=2, pool=True), "cifar": Stem(width)}
     if stem not in stems:
         raise DuetError(f"no stem {stem!r}; there are {', '.join(stems)}")
-    stages = [Stage(64 * 2**i, n, stride=1 if i == 0 else 2) for i, n in enumerate(blocks)]
+    stages = [Stage(width * 2**i, n, stride=1 if i == 0 else 2) for i, n in enumerate(blocks)]
     return ResNet(stems[stem], stages, channels=channels, block=block, zero_init=zero_init)
 
 
 BACKBONES: dict[str, Callable[..., ResNet]] = {
-    "tiny": partial(strided, (16, 32, 128)),
-    "small": partial(strided, (32, 64, 128)),
+    "tiny": partial(strided, 16, (16, 32, 128), (2, 2, 2)),
+    "small": partial(strided, 32, (32, 64, 128), (2, 2, 2)),
+    # A forward pass over a 32x32 image takes so many MFLOP.
+    "resnet8-22mf": partial(strided, 32, (64, 128, 256), (2, 2, 2)),
+    "resnet8-88mf": partial(strided, 32, (64, 128, 256), (1, 2, 2)),
+    "resnet18-half": partial(standard, BasicBlock, (2, 2, 2, 2), stem="cifar", width=32),
     "resnet20": partial(wide_cifar, 3),
     "resnet32": partial(wide_cifar, 5),
     "resnet44": partial(wide_cifar, 7),

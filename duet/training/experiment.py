@@ -27,9 +27,12 @@ from .limit import check_limits
 from .network import build_network, check_trunk
 from .recipe import merge, preset, read_yaml
 from .typed import choices, typed
+from .view_size import ViewSizes
 
 LEAST_PAIRS = 16
 """Of an action: a spectrum is fitted to a quarter as many images, and needs four."""
+LOOP = ("views",)
+"""Keys of the training loop: a method's option of the same name is its own."""
 STRATEGIES = ("auto", "ddp", "ddp_find_unused_parameters_true", "ddp_find_unused_parameters_false")
 """Lightning has more; these average gradients over processes, which is what the joined batch needs."""
 
@@ -63,9 +66,14 @@ class Experiment:
         default_factory=dict, metadata={"help": "the method's own settings, as --option key=value"}
     )
 
+    views: int = option(2, "views of an image that are contrasted with each other")
+    view_size: tuple[str, ...] = option(
+        (), "side of the views as the training goes on, such as 16@0.4 24@0.75 32; default that of the images"
+    )
     stack: Literal["rrc", "mild", "full"] = option(
         "rrc", "augmentations: a crop and the group, those with mild colours and flips, or the full SimCLR stack"
     )
+    blur: float = option(0.5, "full stack: probability of its blur")
     area: tuple[float, float] = option((0.2, 1.0), "smallest and largest area of a crop")
     corners: Literal["zero", "circle"] = option("zero", "rot360: black corners, or every view seen through a disc")
 
@@ -85,10 +93,11 @@ class Experiment:
     batch_size: int = option(2048, "images in a step, over all processes; each gives two views")
     accumulate: int = option(1, "batches whose gradients are added up before a step")
     exact: bool = option(False, "the loss sees all batches that are accumulated at once, the memory one of them")
-    optimizer: Literal["adam", "adamw"] = option("adam", "optimiser")
+    optimizer: Literal["adam", "adamw", "sgd"] = option("adam", "optimiser; sgd has Nesterov momentum, betas[0]")
     lr: float = option(1e-4, "highest learning rate")
     betas: tuple[float, float] = option((0.9, 0.95), "the optimiser's averages")
     weight_decay: float = option(1e-4, "of the optimiser")
+    decay_norms: bool = option(True, "weight decay also on biases and normalisation layers")
     warmup_epochs: float = option(10, "epochs in which the learning rate rises; then it falls as a cosine")
     extended: tuple[int, ...] = option((), "the epochs it had before --resume gave it a longer schedule")
 
@@ -104,7 +113,9 @@ class Experiment:
     )
     action_pairs: int = option(12_000, "pairs of transformed images for the fitted action; 0 leaves it out")
     seed: int = option(0, "of everything random")
-    precision: Literal["32", "bf16", "16", "64"] = option("32", "of the arithmetic; bf16 and 16 are mixed")
+    precision: Literal["32", "bf16", "16", "64", "auto"] = option(
+        "32", "of the arithmetic; bf16 and 16 are mixed; auto is bf16 where the device has it natively, else 32"
+    )
     compile: bool = option(False, "compile the backbone")
     devices: int = option(1, "processes on this machine, one a device")
     nodes: int = option(1, "machines")
@@ -151,6 +162,13 @@ class Experiment:
         if self.layout == "table" and len(self.group) > 1:
             raise DuetError("a table has one group; for several use layout concatenated or joint")
         check_trunk(self)
+        if not 0 <= self.blur <= 1:
+            raise DuetError(f"blur is a probability, from 0 to 1; it is {shown(self.blur)}")
+        if self.views < 2:
+            raise DuetError(f"a contrast needs 2 views of an image or more; views is {self.views}")
+        if self.view_size and self.trunk is not None:
+            raise DuetError("view_size is not for a trunk, which takes images of one size; leave it out")
+        ViewSizes.parse(self.view_size)
         _one_of("strategy", self.strategy, STRATEGIES)
         _one_of("contrast", self.contrast, tuple(OBJECTIVES))
         method = find_method(self.method)
@@ -284,7 +302,8 @@ def method_options(experiment: Experiment) -> Any:
         if key not in known:
             there = f"; it has {', '.join(known)}" if known else "; it has none"
             raise DuetError(f"{experiment.method} has no option {key!r}{did_you_mean(str(key), known)}{there}")
-    shared = {entry.name: getattr(experiment, entry.name) for entry in fields(experiment) if entry.name in known}
+    named = [entry.name for entry in fields(experiment) if entry.name in known and entry.name not in LOOP]
+    shared = {name: getattr(experiment, name) for name in named}
     given = {key: value for key, value in shared.items() if value is not None} | dict(experiment.options)
     made = kind(**typed(kind, given))
     for key, allowed in choices(kind).items():
@@ -308,7 +327,8 @@ def group_weight(experiment: Experiment) -> float | None:
 def build_stack(experiment: Experiment) -> Stack:
     """The augmentations."""
     make: Any = {"rrc": Stack.rrc_plus, "mild": Stack.mild, "full": Stack.full}[experiment.stack]
-    stack: Stack = make(experiment.groups, area=experiment.area)
+    own = {"blur": experiment.blur} if experiment.stack == "full" else {}
+    stack: Stack = make(experiment.groups, area=experiment.area, **own)
     if experiment.channels == 1:
         colour = [stage.group.name for step in stack.stages for stage in step.stages if stage.group.channels == 3]
         if colour:
@@ -355,7 +375,9 @@ def build_method(
     )
     method = find_method(experiment.method)
     try:
-        return method.build(parts, method_options(experiment))
+        made = method.build(parts, method_options(experiment))
+        made.view_count = experiment.views
+        return made
     except TypeError as error:
         if home_of(method) is None:
             raise
@@ -363,15 +385,14 @@ def build_method(
 
 
 def build_optimizer(groups: list[dict[str, Any]], experiment: Experiment) -> torch.optim.Optimizer:
-    """Adam or AdamW over groups of parameters, as one fused kernel where there is one."""
-    kind = torch.optim.Adam if experiment.optimizer == "adam" else torch.optim.AdamW
-    return kind(
-        groups,
-        lr=experiment.lr,
-        betas=experiment.betas,
-        weight_decay=experiment.weight_decay,
-        fused=all(p.device.type in ("cpu", "cuda") for group in groups for p in group["params"]),
-    )
+    """The optimiser over groups of parameters, as one fused kernel where there is one."""
+    e = experiment
+    fused = all(p.device.type in ("cpu", "cuda") for group in groups for p in group["params"])
+    if e.optimizer == "sgd":
+        momentum = e.betas[0]
+        return torch.optim.SGD(groups, e.lr, momentum, weight_decay=e.weight_decay, nesterov=momentum > 0, fused=fused)
+    kind = torch.optim.Adam if e.optimizer == "adam" else torch.optim.AdamW
+    return kind(groups, e.lr, e.betas, weight_decay=e.weight_decay, fused=fused)
 
 
 def open_data(experiment: Experiment, split: str = "train") -> Images:

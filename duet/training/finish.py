@@ -7,17 +7,23 @@ import logging
 import torch
 
 from ..data import Images
-from ..groups import Group
+from ..groups import Group, Stack
 from ..methods import Method
 from ..model import Encoder, fit_action, has_spectrum, orbit_views, spectrum_of
 from ..model.turns import turning_axis
+from ..networks.mode import estimate_statistics
+from ..pixels import as_float
 from ..progress import with_bar
 from .calibration import Kept, calibrate
 from .experiment import Experiment
 from .module import Pretraining
 from .provenance import provenance_of
+from .step import step_seed
 
 log = logging.getLogger(__name__)
+
+STATISTICS_IMAGES = 4096
+"""Over which batch statistics are averaged anew."""
 
 MOST_ACTED = 2**12
 """Features that an action is fitted to: its memory grows with their square."""
@@ -32,6 +38,7 @@ def finish(
 ) -> Encoder:
     """The encoder with a fitted action for every group and its confidence, fitted where it was trained."""
     method, images = module.method, kept.trained
+    settle_statistics(module, images, experiment, device)
     encoder = Encoder(
         method.backbone,
         method.layout,
@@ -56,6 +63,27 @@ def finish(
                 encoder.add_action(group.name, spectrum_of(views, group).float())
     calibrate(encoder, kept, experiment.seed)
     return encoder
+
+
+def settle_statistics(
+    module: Pretraining, images: Images, experiment: Experiment, device: torch.device | None = None
+) -> None:
+    """Average the batch statistics anew over views as large as the images, where the last views were of another size.
+
+    Smaller views have other statistics, and the encoder is used on whole images.
+    """
+    side, stack = (images.shape[1], images.shape[2]), module.stack
+    last = None if module.sizes is None else module.sizes.sides[-1]
+    if last is None or (last, last) == side or not isinstance(stack, Stack):
+        return
+    method = module.method.to(device)
+    generator = torch.Generator().manual_seed(step_seed(experiment.seed, STATISTICS_IMAGES, 0))
+    sample = images.sample(min(STATISTICS_IMAGES, len(images)), experiment.seed)
+    full = stack.without(size=side)
+    batches = (
+        method.draw_views(as_float(part.to(device)), full, generator).images for part in torch.split(sample, 256)
+    )
+    estimate_statistics(method.backbone, batches)
 
 
 def turns_of(experiment: Experiment, method: Method, groups: tuple[Group, ...], images: Images) -> int:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 MOST = {
     **{"dim": 2**16, "bins": 2**12, "neck_width": 2**16, "grid": 2**10, "image_size": 2**14, "cached_views": 10**4},
     **{"epochs": 10**7, "batch_size": 2**24, "accumulate": 2**16, "subset": 10**12, "action_pairs": 10**8},
-    **{"devices": 2**10, "nodes": 2**16, "turns": 2**12, "projector": 2**16, "extended": 10**7},
+    **{"views": 2**8, "devices": 2**10, "nodes": 2**16, "turns": 2**12, "projector": 2**16, "extended": 10**7},
 }
 MOST_WEIGHTS = 2**31
 """Of the projector: 8 GB, four times that with the optimiser's averages."""

@@ -30,16 +30,17 @@ def this_machine() -> dict[str, Any]:
     return {"threads": torch.get_num_threads(), "torch": str(torch.__version__), "processor": platform.machine()}
 
 
-def note_machine(run: Path) -> None:
-    """Write it into a run's folder once, when the run begins."""
+def note_machine(run: Path, precision: str) -> None:
+    """Write it into a run's folder once, when the run begins, with the precision that was chosen there."""
     if not (run / FILE).exists():
-        write_json(run / FILE, this_machine())
+        write_json(run / FILE, {**this_machine(), "precision": precision})
 
 
 @contextmanager
 def as_begun(run: Path) -> Iterator[None]:
     """With as many threads as a run was begun with, where they can be had; where bytes may differ, one line says so."""
     began, here = begun_on(run), this_machine()
+    began.pop("precision", None)  # config.yaml has it
     threads = began.pop("threads", here["threads"])
     others = [f"{key} {value}, here {here[key]}" for key, value in began.items() if value != here[key]]
     possible = threads == here["threads"] or threads <= available_cores()
@@ -75,7 +76,8 @@ def begun_on(run: Path) -> dict[str, Any]:
         threads = plain["threads"]
         if type(threads) is not int or threads < 1:
             raise ValueError("an odd number of threads")
-        return {"threads": threads, **{key: str(plain[key])[:40] for key in ("torch", "processor")}}
+        told = {key: str(plain[key])[:40] for key in ("torch", "processor", "precision") if key in plain}
+        return {"threads": threads, **{key: told[key] for key in ("torch", "processor")}, **told}
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         log.warning("%s cannot be read: with how many threads the run was begun is not known", path)
         return {}

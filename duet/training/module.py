@@ -20,6 +20,7 @@ from ..objectives import all_gather
 from .experiment import Experiment, build_optimizer
 from .state import check_counts, check_optimizer, check_schedule, check_weights
 from .step import ViewCache, loss_of_batch, parameter_groups, step_seed
+from .view_size import ViewSizes
 
 DROPOUT = 0x5DEECE66D
 """Tells the seed of what a network draws from that of the views."""
@@ -68,6 +69,8 @@ class Pretraining(L.LightningModule):
         super().__init__()
         self.method = method
         self.stack = stack
+        sizes = ViewSizes.parse(experiment.view_size)
+        self.sizes = sizes if isinstance(stack, Stack) else None
         self.experiment = experiment
         self.images = images
         self.head = OnlineHead(method.backbone.dim, images.num_classes) if images.num_classes > 1 else None
@@ -90,8 +93,14 @@ class Pretraining(L.LightningModule):
         gather = all_gather if self.trainer.world_size > 1 else None
         self.method.progress = index / len(self.steps)
         watched = (self.head, labels, gather, self.experiment.pieces, self._keep_features)
-        loss, self.latest = loss_of_batch(self.method, self.stack, images, generator, *watched)
+        loss, self.latest = loss_of_batch(self.method, self._stack_now(), images, generator, *watched)
         return loss
+
+    def _stack_now(self) -> Stack | ViewCache:
+        """The stack, at the side that the views have at this part of the training."""
+        if self.sizes is None or not isinstance(self.stack, Stack):
+            return self.stack
+        return self.stack.without(size=self.sizes.at(self.method.progress))
 
     def _keep_features(self, z: Tensor) -> None:
         self.features = z
@@ -104,7 +113,7 @@ class Pretraining(L.LightningModule):
     def configure_optimizers(self) -> Any:
         """Adam or AdamW with warm-up and cosine, as in the paper."""
         e = self.experiment
-        optimizer = build_optimizer(parameter_groups(self.method, self.head), e)
+        optimizer = build_optimizer(parameter_groups(self.method, self.head, e.decay_norms), e)
         per_epoch = self._per_epoch()
         total = math.ceil(per_epoch * e.epochs / e.added_batches)
         warm = e.warmup_epochs * per_epoch / e.added_batches

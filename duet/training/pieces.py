@@ -6,19 +6,19 @@ each piece goes through the network once more, alone, and takes its own gradient
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import fields, replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.modules.batchnorm import _NormBase
 from torch.utils.checkpoint import checkpoint
 
 from ..error import DuetError
 from ..groups import View
 from ..methods import Method, Represented, Views
+from ..networks.mode import statistics_kept
 
 
 def represent_in_pieces(method: Method, views: Views, pieces: int) -> Represented:
@@ -80,19 +80,4 @@ def _weave(parts: Sequence[Any]) -> Tensor:
 
 
 def _contexts(method: nn.Module) -> Callable[[], tuple[AbstractContextManager[None], AbstractContextManager[None]]]:
-    return lambda: (nullcontext(), _statistics_kept(method))
-
-
-@contextmanager
-def _statistics_kept(module: nn.Module) -> Iterator[None]:
-    """Running statistics stay as they are: a piece that is computed again has been counted already."""
-    counting = [part for part in module.modules() if isinstance(part, _NormBase) and part.track_running_stats]
-    before = [(norm, norm.momentum, norm.num_batches_tracked) for norm in counting]
-    for norm in counting:
-        norm.momentum = 0.0  # the batch takes no part in the average
-        norm.num_batches_tracked = None if norm.num_batches_tracked is None else norm.num_batches_tracked.clone()
-    try:
-        yield
-    finally:
-        for norm, momentum, count in before:
-            norm.momentum, norm.num_batches_tracked = momentum, count
+    return lambda: (nullcontext(), statistics_kept(method))

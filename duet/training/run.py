@@ -17,7 +17,7 @@ from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch.callbacks import Callback
 
 from ..data import Images
-from ..device import find_device
+from ..device import find_device, has_native_bf16
 from ..error import DuetError
 from ..file import NoSpace, sweep_partial, write_text
 from ..groups import Group, Stack
@@ -46,6 +46,7 @@ from .outlook import check_batch, check_scales, warn_of_few_steps, warn_of_small
 from .process import LOCK, alone_in, choose_folder, clear_folder, free_folder
 from .recipe import read_yaml
 from .tracking import open_logger
+from .view_size import ViewSizes
 from .watch import Watch
 
 log = logging.getLogger(__name__)
@@ -108,6 +109,7 @@ def _train_alone(
     quiet: bool,
 ) -> None:
     """Train in a folder that this process holds."""
+    experiment = _with_precision(experiment, run, device)
     images = images or open_data(experiment)
     check_batch(len(images), experiment)
     kept = keep_aside(images, experiment.calibrate, experiment.joined_batch)
@@ -122,7 +124,9 @@ def _train_alone(
     stack = stack or build_stack(experiment)
     turns_of(experiment, method, stack.tracked, images)
     _check_effect(images, stack.tracked, experiment.seed)
-    warn_of_small_images(method.backbone, experiment, (images.shape[1], images.shape[2]))
+    sizes = ViewSizes.parse(experiment.view_size)
+    smallest = (images.shape[1], images.shape[2]) if sizes is None else (min(sizes.sides), min(sizes.sides))
+    warn_of_small_images(method.backbone, experiment, smallest)
     cached = views_of_run(experiment, method, images, stack, device)
     if experiment.normalize:
         method.backbone.normalise_by(*input_statistics(method.backbone, cached or images, experiment.seed))
@@ -210,9 +214,21 @@ def _begin(run: Path, experiment: Experiment, images: Images) -> None:
         before = _experiment_of(run).epochs
         if before < experiment.epochs:
             os.replace(run / "model", free_folder(run / f"model-{before}-epochs"))
-    note_machine(run)
+    note_machine(run, experiment.precision)
     write_text(run / "config.yaml", experiment.to_yaml())
     _list_skipped(run, images)
+
+
+def _with_precision(experiment: Experiment, run: Path, device: str) -> Experiment:
+    """The experiment with the precision that `auto` stands for: that of the run where it was begun."""
+    if experiment.precision != "auto":
+        return experiment
+    begun = _experiment_of(run).precision if (run / "config.yaml").exists() else "auto"
+    where = find_device(device)
+    chosen = begun if begun != "auto" else "bf16" if has_native_bf16(where) else "32"
+    why = "as the run was begun" if begun != "auto" else f"{'' if chosen == 'bf16' else 'no '}native bf16 on {where}"
+    log.info("precision: %s (%s)", chosen, why)
+    return replace(experiment, precision=chosen)
 
 
 def _method(

@@ -74,12 +74,16 @@ def check_optimizer(state: Mapping[str, Any], optimizer: torch.optim.Optimizer, 
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     for number, memory in kept.items():
         place = _count(number, "an optimizer's parameter", len(parameters) - 1)
-        wanted = {"step": torch.Size(), "exp_avg": parameters[place].shape, "exp_avg_sq": parameters[place].shape}
+        shape = parameters[place].shape
+        adam = {"step": torch.Size(), "exp_avg": shape, "exp_avg_sq": shape}
+        wanted = {"momentum_buffer": shape} if isinstance(optimizer, torch.optim.SGD) else adam
         if not isinstance(memory, dict) or {key: _shape(value) for key, value in memory.items()} != wanted:
             raise DuetError(f"what its optimizer remembers of parameter {place} does not fit")
-        if not all(bool(torch.isfinite(value).all()) for value in memory.values()) or memory["exp_avg_sq"].min() < 0:
+        finite = all(bool(torch.isfinite(value).all()) for value in memory.values())
+        if not finite or ("exp_avg_sq" in memory and memory["exp_avg_sq"].min() < 0):
             raise DuetError(f"what its optimizer remembers of parameter {place} is no number")
-        _count(float(memory["step"]), "an optimizer's step", batches)
+        if "step" in memory:
+            _count(float(memory["step"]), "an optimizer's step", batches)
 
 
 def check_schedule(state: Mapping[str, Any], schedule: torch.optim.lr_scheduler.LambdaLR, batches: int) -> None:

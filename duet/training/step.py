@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 import torch
@@ -65,8 +65,11 @@ def loss_of_batch(
     return loss, latest
 
 
-def parameter_groups(method: Method, head: nn.Module | None = None) -> list[dict[str, Any]]:
-    """What the optimiser trains: the method's groups, and the head with the first that has no options of its own."""
+def parameter_groups(method: Method, head: nn.Module | None = None, decay_norms: bool = True) -> list[dict[str, Any]]:
+    """What the optimiser trains: the method's groups, and the head with the first that has no options of its own.
+
+    Without `decay_norms` biases and the weights of normalisation layers go into groups without weight decay.
+    """
     groups = [{**group, "params": list(group["params"])} for group in method.parameter_groups()]
     if head is not None:
         plain = next((group for group in groups if set(group) == {"params"}), None)
@@ -74,7 +77,17 @@ def parameter_groups(method: Method, head: nn.Module | None = None) -> list[dict
             plain = {"params": []}
             groups.append(plain)
         plain["params"] += list(head.parameters())
-    return groups
+    return groups if decay_norms else [part for group in groups for part in _split_vectors(group)]
+
+
+def _split_vectors(group: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """The matrices of a group, and its vectors (biases, scales) without weight decay."""
+    matrices = [p for p in group["params"] if p.ndim > 1]
+    vectors = [p for p in group["params"] if p.ndim <= 1]
+    if matrices:
+        yield {**group, "params": matrices}
+    if vectors:
+        yield {**group, "params": vectors, "weight_decay": 0.0}
 
 
 def step_seed(seed: int, step: int, rank: int) -> int:

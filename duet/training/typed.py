@@ -47,6 +47,8 @@ def _typed(key: str, value: Any, hint: Any) -> Any:
     if isinstance(value, kind) and not (isinstance(value, bool) and kind is not bool):
         return value
     try:
+        if kind is str and isinstance(value, int) and not isinstance(value, bool):
+            return str(value)
         if kind is float and not isinstance(value, bool):
             return float(value)
         if kind is int and not isinstance(value, bool) and float(value) == int(float(value)):

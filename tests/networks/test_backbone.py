@@ -9,7 +9,7 @@ from torch import nn
 
 from duet.networks import BACKBONES, Backbone, build_backbone, wrap
 
-CHEAP = ["tiny", "small", "resnet20", "resnet18", "resnet18-cifar"]
+CHEAP = ["tiny", "small", "resnet8-22mf", "resnet20", "resnet18", "resnet18-cifar"]
 
 
 def parameters(module):
@@ -54,6 +54,24 @@ def test_the_two_core_networks_have_128_features_and_a_known_size(name, widths):
     blocks = zip((stem, *widths), widths, strict=False)
     assert parameters(backbone.body) == 9 * stem + 2 * stem + sum(basic_block_size(i, o, True) for i, o in blocks)
     assert backbone.dim == 128
+
+
+@pytest.mark.parametrize(
+    ("name", "megaflop"), [("small", 6.6), ("resnet8-22mf", 22), ("resnet8-88mf", 88), ("resnet18-half", 279)]
+)
+def test_a_network_costs_what_its_name_says(name, megaflop):
+    """Multiplications and additions of convolutions, counted from their shapes."""
+    backbone, counted = build_backbone(name).eval(), []
+
+    def count(conv, inputs, output):
+        counted.append(2 * conv.weight[0].numel() * output[0].numel())
+
+    for conv in backbone.modules():
+        if isinstance(conv, nn.Conv2d):
+            conv.register_forward_hook(count)
+    backbone(torch.rand(1, 3, 32, 32))
+    assert sum(counted) / 1e6 == pytest.approx(megaflop, rel=0.03)
+    assert name == "small" or backbone.dim == 256
 
 
 def test_the_cifar_stem_keeps_the_resolution_and_the_imagenet_stem_quarters_it():

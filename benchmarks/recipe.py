@@ -1,0 +1,120 @@
+"""Trials from which the presets `cifar` and `cifar-best` were chosen: each trains on 45,000 CIFAR-10 images and is
+judged on the 5,000 that are held out. Test images take no part.
+
+python benchmarks/recipe.py NAME ... [--out docs/results/budget.json] [--list]
+
+DUET_DATA must hold all 50,000 training images. A trial is written down with its settings, its seconds of processor
+time, and the accuracy of logistic regression on its features; one that is in the file already is not repeated.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import duet
+from duet.evaluation.classification import accuracy, logistic, nearest_neighbours
+from duet.file import write_json
+from duet.lock import locked
+from duet.networks.mode import estimate_statistics
+from duet.pixels import as_float
+from duet.training.calibration import Kept, keep_aside
+from duet.training.experiment import from_dict, open_data
+
+STRENGTH = 0.01
+"""Inverse regularisation of the logistic regression, one for all trials."""
+FULL = {
+    **{"data": "cifar10", "image_size": 32, "method": "simclr", "group": "hflip", "stack": "full"},
+    **{"encoder": "resnet8-88mf", "projector": [512, 128], "view_size": ["24"], "precision": "auto"},
+    **{"epochs": 8, "batch_size": 512, "optimizer": "adamw", "lr": 2e-3, "weight_decay": 0.05, "decay_norms": False},
+    **{"warmup_epochs": 0.5, "temperature": 0.2, "action_pairs": 0, "calibrate": True},
+}
+"""SimCLR on the full stack, from which every trial departs."""
+TRIALS: dict[str, Mapping[str, Any]] = {
+    "base": {},
+    "22mf": {"encoder": "resnet8-22mf", "epochs": 22},
+    "sizes-16-24": {"view_size": ["16@0.5", "24"], "epochs": 11},
+    "sizes-16-24-32": {"view_size": ["16@0.5", "24@0.85", "32"], "epochs": 10},
+    "no-blur": {"blur": 0.0},
+    "batch-256": {"batch_size": 256},
+    "temperature-0.1": {"temperature": 0.1},
+    "temperature-0.5": {"temperature": 0.5},
+    "lr-4e-3": {"lr": 4e-3},
+    "lr-1e-3": {"lr": 1e-3},
+    "projector-wide": {"projector": [1024, 1024, 128]},
+    "sgd": {"optimizer": "sgd", "lr": 0.3, "betas": [0.9, 0.95], "weight_decay": 5e-4},
+    "rrc-hue": {"stack": "rrc", "group": "hue"},
+    "rrc-rot360-simclr": {"stack": "rrc", "group": "rot360"},
+}
+
+
+def run(name: str, seed: int) -> dict[str, Any]:
+    """Train a trial and judge it."""
+    experiment = from_dict({**FULL, **TRIALS[name], "seed": seed})
+    kept = keep_aside(open_data(experiment), True, experiment.batch_size)
+    began, clock = time.process_time(), time.monotonic()
+    with tempfile.TemporaryDirectory() as folder:
+        duet.train(experiment, Path(folder) / "run", quiet=True)
+        spent = {"cpu_seconds": time.process_time() - began, "seconds": time.monotonic() - clock}
+        encoder = duet.load(Path(folder) / "run", device="cpu")
+    found: dict[str, Any] = {"settings": TRIALS[name], "seed": seed, "threads": torch.get_num_threads()}
+    found |= {key: round(value, 1) for key, value in spent.items()}
+    found["running"] = judge(encoder, kept)
+    sample = as_float(kept.trained.sample(8192, seed)).split(512)
+    estimate_statistics(encoder.backbone, sample)
+    found["estimated"] = judge(encoder, kept)
+    return found
+
+
+def judge(encoder: duet.Encoder, kept: Kept) -> dict[str, float | None]:
+    """Accuracy on the held-out images."""
+    assert kept.aside is not None
+    (z, y), (held, truth) = (features(encoder, images) for images in (kept.trained, kept.aside))
+    fit = logistic(z, y, held, strengths=(STRENGTH,))
+    return {
+        "logistic": None if fit.predicted is None else accuracy(fit.predicted, truth.numpy()),
+        "knn": accuracy(nearest_neighbours(z, y, held).numpy(), truth.numpy()),
+    }
+
+
+def features(encoder: duet.Encoder, images: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    """Features and labels of all images."""
+    parts = [(encoder.features(pixels), labels) for pixels, labels in images.in_order(1000)]
+    return torch.cat([z for z, _ in parts]), torch.cat([labels for _, labels in parts])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", metavar="NAME", help="trials")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--out", type=Path, default=Path("docs/results/budget.json"))
+    parser.add_argument("--list", action="store_true", help="name the trials")
+    args = parser.parse_args()
+    if unknown := [name for name in args.names if name not in TRIALS]:
+        parser.error(f"no trial {unknown[0]}; there are {chr(44).join(TRIALS)}")
+    if args.list:
+        for name, changes in TRIALS.items():
+            print(name, changes)
+    for name in args.names:
+        key = f"{name}-seed{args.seed}"
+        if key in _read(args.out):
+            continue
+        found = run(name, args.seed)
+        with locked(args.out.with_suffix(".lock"), wait=True):
+            write_json(args.out, {**_read(args.out), key: found})
+        print(key, json.dumps(found), flush=True)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    return dict(json.loads(path.read_text())) if path.exists() else {}
+
+
+if __name__ == "__main__":
+    main()
