@@ -3,22 +3,26 @@
 python benchmarks/faults/two_at_once.py [--pairs 10] [--out FILE]
 
 Every second pair resumes a run that was stopped; the others begin one, with two seeds. Both processes of a pair are
-forked when everything is imported and wait for one moment. A pair is `one` where one of them ended with 0 and the other
-with 2 and one line (a second that comes too late is tried again); `mixed` where the files are not those of a training
-alone.
+forked when everything is imported, and wait for each other before they begin. A pair is
+
+one      one process ends with 0, and the other with 2 and the one line that the folder is in use
+late     the second says that the run is there or finished already: it came too late, and the pair is tried again
+both     both trained
+none     neither trained
+mixed    the files are not those of a training alone, or something else was said
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
-import io
 import json
+import multiprocessing
 import os
 import sys
 import tempfile
-import time
 from collections import Counter
+from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
 import torch
@@ -31,25 +35,30 @@ FLAGS = [
     *("--projector", "16", "8", "--action-pairs", "0", "--no-calibrate"),
 ]
 FILES = ("config.yaml", "metrics.csv", "model/config.json", "model/model.safetensors", "checkpoints/last.safetensors")
-AHEAD = 0.2  # seconds until both may begin
+IN_USE = " is in use by "
+TOO_LATE = ("is finished: its model is in", "holds a run already", "holds a run with another seed")
 
 
-def start(arguments: list[str], said: Path, moment: float) -> int:
-    """The number of a process that runs a command at that moment and leaves what it says in a file."""
-    child = os.fork()
-    if child:
-        return child
-    heard = io.StringIO()
-    with contextlib.redirect_stderr(heard), contextlib.redirect_stdout(heard):
-        time.sleep(max(0.0, moment - time.time()))
+def run_at_once(folder: Path, *commands: list[str]) -> list[tuple[int, list[str]]]:
+    """Run commands from one moment on; their exit codes and the lines that they said."""
+    context = multiprocessing.get_context("fork")
+    ready = context.Barrier(len(commands))
+    said = [folder / f"said{which}" for which in range(len(commands))]
+    pairs = zip(commands, said, strict=True)
+    children = [context.Process(target=run, args=(*pair, ready)) for pair in pairs]
+    for child in children:
+        child.start()
+    for child in children:
+        child.join()
+    return [(child.exitcode, file.read_text().splitlines()) for child, file in zip(children, said, strict=True)]
+
+
+def run(arguments: list[str], said: Path, ready: Barrier) -> None:
+    """Run a command in this process, when the others are ready, and leave what it says in a file."""
+    with said.open("w") as file, contextlib.redirect_stderr(file), contextlib.redirect_stdout(file):
+        ready.wait()
         code = command(arguments)
-    said.write_text(heard.getvalue())
     os._exit(code)
-
-
-def ended(children: list[int]) -> list[int]:
-    """Their exit codes."""
-    return [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
 
 
 def contents(run: Path) -> dict[str, bytes]:
@@ -57,26 +66,32 @@ def contents(run: Path) -> dict[str, bytes]:
 
 
 def one_pair(folder: Path, number: int) -> str:
-    """What became of a pair: one, both, none, mixed, or late."""
-    run, seeds = folder / f"run{number}", (2 * number, 2 * number + 1)
-    commands = [["train", *FLAGS, "--seed", str(seed), "--out", str(run)] for seed in seeds]
-    if number % 2:
-        ended([start(commands[0], folder / "said", 0)])
-        (run / "model" / "config.json").unlink()  # as if it had been killed before its end
-        commands = [["train", "--resume", str(run)]] * 2
-    said = [folder / f"said{number}-{which}" for which in (0, 1)]
-    moment = time.time() + AHEAD
-    codes = ended([start(command, file, moment) for command, file in zip(commands, said, strict=True)])
-    if codes == [0, 0] and any("is finished: its model" in file.read_text() for file in said):
-        return "late"  # the second came when the first was done, and found nothing to do
-    if codes.count(0) != 1:
-        return "both" if codes == [0, 0] else "none"
-    lines = said[codes.index(2)].read_text().splitlines() if 2 in codes else []
-    alone = folder / f"alone{number}"
-    seed = seeds[0 if number % 2 else codes.index(0)]
-    ended([start(["train", *FLAGS, "--seed", str(seed), "--out", str(alone)], folder / "said", 0)])
-    left = [path.name for path in run.rglob(".*")]
-    return "one" if contents(run) == contents(alone) and len(lines) == 1 and not left else "mixed"
+    """What became of a pair: one, late, both, none or mixed."""
+    shared, seeds = folder / "run", (2 * number, 2 * number + 1)
+    commands = [["train", *FLAGS, "--seed", str(seed), "--out", str(shared)] for seed in seeds]
+    resumed = number % 2 == 1
+    if resumed:
+        run_at_once(folder, commands[0])
+        (shared / "model" / "config.json").unlink()  # as if it had been killed before its end
+        commands = [["train", "--resume", str(shared)]] * 2
+    did = [outcome(*ended) for ended in run_at_once(folder, *commands)]
+    if did.count("trained") != 1:
+        return "both" if "trained" in did else "none"
+    seed = seeds[0 if resumed else did.index("trained")]
+    alone = folder / "alone"
+    run_at_once(folder, ["train", *FLAGS, "--seed", str(seed), "--out", str(alone)])
+    if contents(shared) != contents(alone) or any(shared.rglob(".*")):
+        return "mixed"
+    return {"refused": "one", "late": "late"}.get(did[1 - did.index("trained")], "mixed")
+
+
+def outcome(code: int, lines: list[str]) -> str:
+    """What a process did, by its exit code and its lines: trained, refused, late, or failed."""
+    if any(words in line for words in TOO_LATE for line in lines):
+        return "late"
+    if code == 2 and len(lines) == 1 and IN_USE in lines[0]:
+        return "refused"
+    return "failed" if code else "trained"
 
 
 def main() -> None:
@@ -91,10 +106,11 @@ def main() -> None:
         found: Counter[str] = Counter()
         for number in range(args.pairs):
             while (kind := one_pair(Path(tempfile.mkdtemp(dir=folder)), number)) == "late":
+                found[kind] += 1
                 print("not at the same moment; once more", flush=True)
             found[kind] += 1
             print(f"{number + 1}/{args.pairs} {kind}", flush=True)
-    figures = {"pairs": args.pairs, **{kind: found[kind] for kind in ("one", "both", "none", "mixed")}}
+    figures = {"pairs": args.pairs, **{kind: found[kind] for kind in ("one", "late", "both", "none", "mixed")}}
     print(json.dumps(figures))
     args.out.parent.mkdir(parents=True, exist_ok=True)
     args.out.write_text(json.dumps(figures, indent=2) + "\n")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import os
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -77,21 +78,11 @@ def train(
     function from the backbone to one) and `stack` of your own take the place of those that the experiment names; a run
     with any of these is resumed by the same call. Returns the folder.
     """
-    _check_arguments(experiment, images, backbone, stack)
-    _hush_lightning()
-    _check_processes(experiment)
-    check_scales(experiment.temperature, group_weight(experiment))
+    _check_call(experiment, images, backbone, stack)
     run = choose_folder(out, experiment.name, experiment.nodes)
-    with alone_in(run) as fresh:
+    with alone_in(run) as fresh, _full_disk_explained(run), as_begun(run):
         own = (images, backbone, method, stack)
-        try:
-            with as_begun(run):
-                _train_alone(experiment, run, fresh, *own, device, track, checkpoint_every, quiet)
-        except NoSpace as full:
-            if not (run / "config.yaml").exists():
-                raise
-            left = f"no space left to write {full.path}"
-            raise DuetError(f"{left}; free some and go on with: duet train --resume {run}") from None
+        _train_alone(experiment, run, fresh, *own, device, track, checkpoint_every, quiet)
     return run
 
 
@@ -99,14 +90,14 @@ def _train_alone(
     experiment: Experiment,
     run: Path,
     fresh: bool,
-    images: Images | None,
-    backbone: Backbone | None,
-    method: Method | Callable[[Backbone], Method] | None,
-    stack: Stack | None,
-    device: str,
-    track: str | None,
-    checkpoint_every: int | None,
-    quiet: bool,
+    images: Images | None = None,
+    backbone: Backbone | None = None,
+    method: Method | Callable[[Backbone], Method] | None = None,
+    stack: Stack | None = None,
+    device: str = "auto",
+    track: str | None = None,
+    checkpoint_every: int | None = None,
+    quiet: bool = False,
 ) -> None:
     """Train in a folder that this process holds."""
     experiment = _with_precision(experiment, run, device)
@@ -172,17 +163,37 @@ def resume(run: str | os.PathLike[str], epochs: int | None = None, **options: An
     if not (run / "config.yaml").exists():
         hint = "; it was stopped before its training began: give its command again" if (run / LOCK).exists() else ""
         raise DuetError(f"{run} is not a run: it has no config.yaml{hint}")
+    with alone_in(run) as fresh:
+        # Only now: until the folder is held, another process may finish the run, or make it longer.
+        experiment = _experiment_left(run, epochs)
+        if experiment is None:
+            return False
+        _check_call(experiment, **options)
+        with _full_disk_explained(run), as_begun(run):
+            _train_alone(experiment, run, fresh, **options)
+    return True
+
+
+def _experiment_left(run: Path, epochs: int | None) -> Experiment | None:
+    """What is left to train in a run's folder, up to more `epochs` where they are given; None when it is finished."""
     experiment = _experiment_of(run)
-    finished = (run / "model" / "config.json").exists()
     if epochs is not None and epochs != experiment.epochs:
         if epochs < experiment.epochs:
             raise DuetError(f"{run} has {experiment.epochs} epochs already; --epochs can only add to them")
-        experiment = replace(experiment, epochs=epochs, extended=(*experiment.extended, experiment.epochs))
-        finished = False
-    if finished:
-        return False
-    train(experiment, run, **options)
-    return True
+        return replace(experiment, epochs=epochs, extended=(*experiment.extended, experiment.epochs))
+    return None if (run / "model" / "config.json").exists() else experiment
+
+
+@contextmanager
+def _full_disk_explained(run: Path) -> Iterator[None]:
+    """Say on a full disk how to resume a run that has begun."""
+    try:
+        yield
+    except NoSpace as full:
+        if not (run / "config.yaml").exists():
+            raise
+        left = f"no space left to write {full.path}"
+        raise DuetError(f"{left}; free some and go on with: duet train --resume {run}") from None
 
 
 def _experiment_of(run: Path) -> Experiment:
@@ -261,6 +272,14 @@ def _as_trained(experiment: Experiment, method: Method, backbone: Backbone | Non
         recipe = method.backbone.recipe or {"name": HANDED_IN, "dim": None}
         experiment = replace(experiment, encoder=recipe["name"], dim=recipe["dim"])
     return experiment
+
+
+def _check_call(experiment: Any, images: Any = None, backbone: Any = None, stack: Any = None, **_: Any) -> None:
+    """Refuse arguments that cannot be trained with, and silence Lightning."""
+    _check_arguments(experiment, images, backbone, stack)
+    _hush_lightning()
+    _check_processes(experiment)
+    check_scales(experiment.temperature, group_weight(experiment))
 
 
 def _check_arguments(experiment: Any, images: Any, backbone: Any, stack: Any) -> None:

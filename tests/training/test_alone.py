@@ -2,9 +2,10 @@
 
 import json
 import logging
-import subprocess
-import sys
-from pathlib import Path
+import pkgutil
+import shutil
+from functools import partial
+from unittest import mock
 
 import pytest
 
@@ -12,16 +13,93 @@ from duet import DuetError
 from duet.lock import Holder, locked
 from duet.training import resume, train
 from duet.training.process import LOCK
+from tests import warm
 
-from .conftest import environment
+from .conftest import FLAGS
 from .test_run import Killed, contents, cut_at
 
+SHORT = [*FLAGS, "--epochs", "2", "--action-pairs", "0"]
 
-def test_of_two_that_start_at_once_one_is_refused_and_the_other_whole(tmp_path):
-    script = Path(__file__).parents[2] / "benchmarks" / "faults" / "two_at_once.py"
-    line = [sys.executable, script, "--pairs", "2", "--out", tmp_path / "found.json"]
-    subprocess.run(line, check=True, env=environment(), timeout=300)
-    assert json.loads((tmp_path / "found.json").read_text()) == {"pairs": 2, "one": 2, "both": 0, "none": 0, "mixed": 0}
+
+def wait_at(place, pipe, *words):
+    """Run `duet ...`, and wait before every call of the function at `place` until the pipe says to go on."""
+    from duet.cli import main
+
+    real = pkgutil.resolve_name(place)
+
+    def gate(*arguments):
+        pipe.send("waiting")
+        pipe.recv()
+        return real(*arguments)
+
+    with mock.patch(place, gate):
+        return main(list(words))
+
+
+@pytest.fixture
+def waiting_at():
+    """Start `duet ...`; returns the process when it is about to call the function at `place`, and what lets it."""
+    processes = []
+
+    def start(place, *words):
+        ours, theirs = warm.CONTEXT.Pipe()
+        processes.append(warm.Running(words, target=partial(wait_at, place, theirs), COLUMNS=200))
+        theirs.close()
+        assert ours.recv() == "waiting"  # EOFError where the process ends before the call
+        return processes[-1], partial(ours.send, "go on")
+
+    yield start
+    for process in processes:
+        process.kill()
+        process.wait()
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """A run that nothing has disturbed."""
+    run = tmp_path_factory.mktemp("undisturbed") / "run"
+    done = warm.duet("train", *SHORT, "--out", run)
+    assert done.returncode == 0, done.stderr
+    return run
+
+
+@pytest.mark.parametrize("begun", [False, True], ids=["trainings", "resumes"])
+def test_of_two_at_once_one_is_refused_and_the_other_whole(tmp_path, command, waiting_at, whole, begun):
+    run = tmp_path / "run"
+    words = ["train", *SHORT, "--out", run]
+    if begun:
+        shutil.copytree(whole, run)
+        for late in ("checkpoints", "model"):  # as if it had been killed before its first checkpoint
+            shutil.rmtree(run / late)
+        words = ["train", "--resume", run]
+    first, go_on = waiting_at("duet.training.run.open_data", *words)
+    refused = f"duet: {run} is in use by process {first.pid}; wait for it, stop it, or take another folder\n"
+    assert command(*words) == (2, "", refused)
+    go_on()
+    done = first.wait()
+    assert done.returncode == 0, done.stderr
+    assert contents(run) == contents(whole)
+    assert not list(run.rglob(".*"))
+
+
+@pytest.mark.parametrize("more", [[], ["--epochs", "3"]], ids=["to its end", "past its end"])
+def test_a_resume_that_begins_as_another_ends_finds_the_run_finished(tmp_path, command, waiting_at, whole, more):
+    run = tmp_path / "run"
+    shutil.copytree(whole, run)
+    if not more:
+        shutil.rmtree(run / "model")
+    words = ["train", "--resume", run, *more]
+    second, go_on = waiting_at("duet.training.run.alone_in", *words)
+    first = command(*words)
+    assert first.returncode == 0, first.stderr
+    before = {path: path.stat() for path in run.rglob("*")}
+    go_on()
+    told = f"{run} is finished: its model is in {run / 'model'}; --epochs adds to it\n"
+    assert second.wait() == (0, told, "")
+    after = {path: path.stat() for path in run.rglob("*")}
+    assert {path: (file.st_ino, file.st_mtime_ns) for path, file in after.items()} == {
+        path: (file.st_ino, file.st_mtime_ns) for path, file in before.items()
+    }
 
 
 def test_a_folder_in_use_is_refused_before_the_images_are_opened(tmp_path, tiny, monkeypatch):
@@ -58,13 +136,16 @@ def test_a_process_killed_before_it_began_leaves_no_run(tmp_path, tiny, monkeypa
     assert not run.exists()
 
 
-def test_other_processes_of_a_run_ask_for_no_lock(tmp_path, tiny, monkeypatch):
+@pytest.mark.parametrize("call", [train, resume])
+def test_other_processes_of_a_run_ask_for_no_lock(tmp_path, tiny, monkeypatch, call):
+    run = tmp_path / "run"
+    cut_at(monkeypatch, 1, lambda: train(tiny(), run, quiet=True))
     monkeypatch.setenv("LOCAL_RANK", "1")
-    monkeypatch.setenv("DUET_RUN", str(tmp_path / "run"))
+    monkeypatch.setenv("DUET_RUN", str(run))
 
     def reached(*_):
         raise Killed
 
     monkeypatch.setattr("duet.training.run.open_data", reached)
-    with locked(tmp_path / "run" / LOCK), pytest.raises(Killed):
-        train(tiny(), tmp_path / "run", quiet=True)
+    with locked(run / LOCK), pytest.raises(Killed):
+        call(*([tiny(), run] if call is train else [run]), quiet=True)
