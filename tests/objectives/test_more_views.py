@@ -36,9 +36,8 @@ def test_contrasts_of_all_views_at_once_are_the_mean_over_pairs_too(name, slow, 
 
 def test_tcr_compares_every_view_with_the_mean_of_all():
     several = parts(4)
-    assert contrast_views(several, FAST["tcr"]).item() == pytest.approx(
-        slow_tcr([z.numpy() for z in several]), rel=1e-9
-    )
+    expected = slow_tcr([z.numpy() for z in several])
+    assert contrast_views(several, FAST["tcr"]).item() == pytest.approx(expected, rel=1e-9)
 
 
 @pytest.mark.parametrize("contrast", [nt_xent, *FAST.values()])
@@ -51,13 +50,11 @@ def test_two_views_have_the_bytes_of_the_contrast_itself(contrast):
         assert torch.equal(a, b)
 
 
-def test_the_order_of_the_views_does_not_matter():
-    several = parts(3)
-    for contrast in (nt_xent, *FAST.values()):
-        found = {
-            round(contrast_views([several[k] for k in order], contrast).item(), 9) for order in [(0, 1, 2), (2, 0, 1)]
-        }
-        assert len(found) == 1
+@pytest.mark.parametrize("contrast", [nt_xent, *FAST.values()])
+def test_the_order_of_the_views_does_not_matter(contrast):
+    first, second, third = parts(3)
+    expected = contrast_views([first, second, third], contrast).item()
+    assert contrast_views([third, first, second], contrast).item() == pytest.approx(expected, rel=1e-9)
 
 
 def test_every_pair_goes_through_gather():
