@@ -17,7 +17,7 @@ from ..objectives import Contrast, Gather, jensen_shannon, nt_xent
 from ..representation import Axis, Layout, difference
 from ..representation.prescribed import Reference
 from .extra import check_left_out, draw_extra, stack_without
-from .method import Method, Parts, Represented, Views, check_weight, register_method
+from .method import Method, Parts, Represented, Views, check_weight, content_loss, register_method
 
 ViewsOf = Literal["shared", "separate"]
 
@@ -102,7 +102,7 @@ class Duet(Method):
         return self.views == "separate"
 
     def draw_views(self, images: Tensor, stack: Stack, generator: torch.Generator) -> Views:
-        """Two views of the stack; or two without the groups, and extra ones that only a group distinguishes."""
+        """Views of the stack; or views without the groups, and extra ones that only a group distinguishes."""
         if self.views == "shared":
             return super().draw_views(images, stack, generator)
         groups = self._tracked(stack)
@@ -124,32 +124,33 @@ class Duet(Method):
     def terms(self, represented: Represented, views: Views, gather: Gather | None = None) -> dict[str, Tensor]:
         """The contrast of the content and, unless its weight is zero, the weighted group loss."""
         z, layout = represented.z, self.layout
-        first, second = views.split(self.projector(layout.content(z) if self.views == "shared" else z))
-        # Twice the mean over anchors, as the authors count: lambda then means what it means in the paper (decision 10).
-        terms = {"content": 2 * self.contrast(first, second, gather=gather)}
+        contrasted = self.projector(layout.content(z) if self.views == "shared" else z)
+        terms = {"content": content_loss(views.split(contrasted), self.contrast, gather)}
         if self.weight > 0:
             losses = [self._group_loss(axis, represented, views) for axis in layout.axes]
             terms["group"] = self.weight * torch.stack(losses).mean()
         return terms
 
     def _group_loss(self, axis: Axis, represented: Represented, views: Views) -> Tensor:
-        """The mean over sizes of extra views, each counting the same; or that of the two views."""
+        """The mean over sizes of extra views, each counting the same; or that of the shared views."""
         if self.views == "separate":
             named = [name for name, view in views.extra.items() if axis.name in view.g]
             losses = [self._absolute(axis, represented.extra[name], views.extra[name].g[axis.name]) for name in named]
             return torch.stack(losses).mean()
         if axis.name not in views.g:
             raise DuetError(f"the views carry no g of {axis.name!r}; track it in the stack")
-        match = self._absolute if self.reference == "absolute" else self._relative
-        return match(axis, represented.z, views.g[axis.name])
+        if self.reference == "absolute":
+            return self._absolute(axis, represented.z, views.g[axis.name])
+        return self._relative(axis, represented.z, views)
 
     def _absolute(self, axis: Axis, z: Tensor, g: Tensor) -> Tensor:
         marginal = self.layout.group_logits(z, axis).softmax(dim=1)
         return jensen_shannon(marginal, axis.target.masses(g.to(marginal.dtype), axis.bins)).mean()
 
-    def _relative(self, axis: Axis, z: Tensor, g: Tensor) -> Tensor:
-        first, second = self.layout.group_logits(z, axis).softmax(dim=1).chunk(2)
-        g_first, g_second = g.to(first.dtype).chunk(2)
+    def _relative(self, axis: Axis, z: Tensor, views: Views) -> Tensor:
+        """The mean over pairs of views."""
+        first, second = views.pairs(self.layout.group_logits(z, axis).softmax(dim=1))
+        g_first, g_second = views.pairs(views.g[axis.name].to(first.dtype))
         moved = difference(first, second, axis.target.domain)
         return jensen_shannon(moved, axis.target.difference_masses(g_second - g_first, axis.bins)).mean()
 

@@ -18,7 +18,7 @@ from ..networks.mode import statistics_kept
 from ..objectives import Contrast, Gather, nt_xent
 from ..representation import Layout
 from .extra import Draw, check_left_out, draw_extra, stack_without
-from .method import Method, Parts, Represented, Views, check_weight, register_method
+from .method import Method, Parts, Represented, Views, check_weight, content_loss, register_method
 
 Targets = Literal["own", "authors"]
 
@@ -81,14 +81,14 @@ class ESSL(Method):
             raise DuetError("ESSL needs at least one group to predict")
 
     def draw_views(self, images: Tensor, stack: Stack, generator: torch.Generator) -> Views:
-        """Two views without the groups, and for every group small views that it alone distinguishes."""
+        """Views without the groups, and for every group small views that it alone distinguishes."""
         base = stack_without(stack, self.groups)
         views = super().draw_views(images, base, generator)
         extra = draw_extra(images, base, self.groups, generator, draw=DRAWS[self.targets])
         return Views(views.images, views.g, views.count, extra)
 
     def represent(self, views: Views) -> Represented:
-        """The features of the two views, and apart from them those of the extra ones."""
+        """The features of the views, and apart from them those of the extra ones."""
         with statistics_kept(self.backbone):  # of small images they would be those of no image that is tested
             extra = {name: self.backbone(view.images) for name, view in views.extra.items()}
         return Represented(self.backbone(views.images), extra)
@@ -99,9 +99,8 @@ class ESSL(Method):
             prediction_loss(self.predictors[g.name](represented.extra[g.name]), drawn, g, self.targets)
             for g, drawn in ((group, views.extra[group.name].g[group.name]) for group in self.groups)
         ]
-        first, second = views.split(self.projector(represented.z))
         return {
-            "content": 2 * self.contrast(first, second, gather=gather),  # decision 10
+            "content": content_loss(views.split(self.projector(represented.z)), self.contrast, gather),
             "prediction": self.weight * torch.stack(losses).mean(),
         }
 

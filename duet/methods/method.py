@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from itertools import combinations
 from typing import Any, ClassVar
 
 import torch
@@ -13,7 +14,7 @@ from torch import Tensor, nn
 from ..error import DuetError, did_you_mean
 from ..groups import Group, Stack, View
 from ..networks import Backbone, Projector
-from ..objectives import Contrast, Gather
+from ..objectives import Contrast, Gather, contrast_views
 from ..representation import Layout
 
 
@@ -29,6 +30,11 @@ class Views:
     def split(self, rows: Tensor) -> tuple[Tensor, ...]:
         """What belongs to each view, of anything with a row for every image: (count * B, ...) -> count x (B, ...)."""
         return rows.chunk(self.count)
+
+    def pairs(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """The first and the second rows of every unordered pair of views: (count * B, ...) -> 2 x (pairs * B, ...)."""
+        first, second = zip(*combinations(self.split(rows), 2), strict=True)
+        return torch.cat(first), torch.cat(second)
 
 
 @dataclass(frozen=True)
@@ -65,6 +71,7 @@ class Method(nn.Module, ABC):
     words: ClassVar[Mapping[str, str]] = {}
     """The terms of its loss in plain words, for whoever draws them."""
     view_count: int = 2
+    """How many views of an image are drawn; a run may set it."""
     progress: float = 0.0
     """The share of the training that is done, from 0 to below 1; the engine sets it before every batch."""
 
@@ -148,6 +155,14 @@ def find_method(name: str) -> type[Method]:
         titles = {key: method.title for key, method in METHODS.items()}
         raise DuetError(f"no method {name!r}{did_you_mean(name, titles)}; there are {', '.join(METHODS)}")
     return METHODS[name]
+
+
+def content_loss(parts: Sequence[Tensor], contrast: Contrast, gather: Gather | None = None) -> Tensor:
+    """Twice the contrast of the views, the mean over pairs of them: V x (B, d) -> ().
+
+    The authors count both directions of a pair: lambda then means what it means in the paper (decision 10).
+    """
+    return 2 * contrast_views(parts, contrast, gather)
 
 
 def check_weight(weight: float) -> float:

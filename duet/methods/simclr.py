@@ -12,7 +12,7 @@ from ..groups import Group, Stack
 from ..networks import Backbone, Projector
 from ..objectives import Contrast, Gather, nt_xent
 from ..representation import Layout
-from .method import Method, Parts, Represented, Views, register_method
+from .method import Method, Parts, Represented, Views, content_loss, register_method
 
 
 @register_method
@@ -57,11 +57,9 @@ class SimCLR(Method):
         return bool(self.left_out)
 
     def draw_views(self, images: Tensor, stack: Stack, generator: torch.Generator) -> Views:
-        """Two views, without the group if that is asked for: (B,C,H,W) -> Views."""
+        """The views, without the group if that is asked for: (B,C,H,W) -> Views."""
         return super().draw_views(images, stack.without(*(group.name for group in self.left_out)), generator)
 
     def terms(self, represented: Represented, views: Views, gather: Gather | None = None) -> dict[str, Tensor]:
         """The contrast alone."""
-        # Twice the mean over anchors: both directions, as the authors count (decision 10).
-        first, second = views.split(self.projector(represented.z))
-        return {"content": 2 * self.contrast(first, second, gather=gather)}
+        return {"content": content_loss(views.split(self.projector(represented.z)), self.contrast, gather)}

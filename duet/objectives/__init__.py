@@ -1,10 +1,13 @@
 """The objectives: contrast of contents and match of marginals, one file each."""
 
 from ..discovery import import_files
-from .contrast import OBJECTIVES, Contrast, Gather, find_objective, register_objective
+from .contrast import OBJECTIVES, Contrast, Gather, contrast_views, find_objective, register_objective
 from .gather import all_gather
 from .jensen_shannon import jensen_shannon
 from .nt_xent import nt_xent
+from .sigreg import sigreg
+from .tcr import tcr
+from .vicreg import vicreg
 
 import_files(__name__, __path__)
 
@@ -13,8 +16,12 @@ __all__ = [
     "Contrast",
     "Gather",
     "all_gather",
+    "contrast_views",
     "find_objective",
     "jensen_shannon",
     "nt_xent",
     "register_objective",
+    "sigreg",
+    "tcr",
+    "vicreg",
 ]

@@ -107,6 +107,61 @@ def test_the_relative_reference_matches_differences():
     assert torch.allclose(group, 3 * jensen_shannon(difference(p[:12], p[12:], True), q).mean(), atol=1e-6)
 
 
+@pytest.mark.parametrize("count", [3, 4])
+@pytest.mark.parametrize("method", ["duet", "relative", "separate", "simclr", "essl"])
+def test_more_than_two_views_are_contrasted_pair_by_pair(method, count):
+    options = {"relative": {"reference": "relative"}}.get(method, {})
+    model = build_separate() if method == "separate" else build(*named(method), "rot4", **options)
+    model.eval().view_count = count
+    views = model.draw_views(images(), Stack.rrc_plus("rot4"), seeded())
+    assert views.images.shape == (12 * count, 3, 16, 16)
+    assert views.count == count
+    if method in ("separate", "essl"):  # extra views are of images, not of their views
+        assert len(views.extra["rot4"].images) == 4 * 12
+    z = model.backbone(views.images)
+    z = z.view(12 * count, 4, 8).sum(2) if method in ("duet", "relative") else z
+    parts = model.projector(z).split(12)
+    pairs = [nt_xent(parts[i], parts[j], 0.1) for i in range(count) for j in range(i)]
+    terms = model.losses(views)
+    assert float(terms["content"]) == pytest.approx(2 * float(sum(pairs)) / len(pairs), rel=1e-5)
+    sum(terms.values()).backward()
+    assert all(p.grad is not None and p.grad.isfinite().all() for p in model.parameters())
+
+
+def named(method):
+    return ["duet"] if method == "relative" else [method]
+
+
+def build_separate():
+    torch.manual_seed(0)
+    return Duet(backbone(), Table(4, axis("rot4")), Projector(32, (16,), 8), views="separate")
+
+
+@pytest.mark.parametrize("name", ["rot360", "hue"])
+@pytest.mark.parametrize("count", [3, 4])
+def test_the_relative_reference_is_the_mean_over_pairs_of_views(name, count):
+    model = build("duet", name, weight=3.0, reference="relative").eval()
+    model.view_count = count
+    views = model.draw_views(images(), Stack.rrc_plus(name), seeded())
+    group = model.losses(views)["group"]
+    p = model.backbone(views.images).view(12 * count, 4, 8).mean(1).softmax(1)
+    target, losses = axis(name).target, []
+    for i in range(count):
+        for j in range(i + 1, count):
+            for image in range(12):
+                a, b = 12 * i + image, 12 * j + image
+                q = target.difference_masses(views.g[name][b : b + 1] - views.g[name][a : a + 1], 8)
+                losses.append(float(jensen_shannon(difference(p[a : a + 1], p[b : b + 1], name == "rot360"), q)))
+    assert float(group) == pytest.approx(3 * sum(losses) / len(losses), rel=1e-4)
+
+
+def test_one_view_has_no_contrast():
+    model = build("simclr", "hue")
+    model.view_count = 1
+    with pytest.raises(DuetError, match="at least 2 views"):
+        model.losses(model.draw_views(images(), Stack.rrc_plus("hue"), seeded()))
+
+
 @pytest.mark.parametrize("reference", ["absolute", "relative"])
 def test_a_perfect_encoder_has_no_group_loss(reference):
     """Features whose column means are the target's log masses: what the loss asks for, exactly."""

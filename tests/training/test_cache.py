@@ -77,21 +77,22 @@ def test_the_cache_holds_what_the_trunk_makes_of_drawn_views(trunk, monkeypatch)
             assert torch.equal(cached._g[name][16:32, view], drawn.g[name])
 
 
-def test_a_batch_picks_different_views_of_every_image(trunk):
+@pytest.mark.parametrize("count", [2, 3])
+def test_a_batch_picks_different_views_of_every_image(trunk, count):
     cached = cache_views(trunk, pictures(), Stack.rrc_plus("rot360"), 4, seed=0)
     rows = torch.tensor([5, 0, 39])
     seen = set()
     for seed in range(20):
-        views = cached.pick(rows, 2, torch.Generator().manual_seed(seed))
-        assert views.count == 2
+        views = cached.pick(rows, count, torch.Generator().manual_seed(seed))
+        assert views.count == count
         assert views.images.dtype == torch.float32
-        for place, (row, maps, g) in enumerate(zip(rows.repeat(2), views.images, views.g["rot360"], strict=True)):
+        for place, (row, maps, g) in enumerate(zip(rows.repeat(count), views.images, views.g["rot360"], strict=True)):
             (which,) = [v for v in range(4) if cached._g["rot360"][row, v] == g]
             assert torch.equal(cached[int(row)][which].float(), maps)
             seen.add((int(row), which, place // 3))
-        first, second = views.split(views.g["rot360"])
+        first, second = views.pairs(views.g["rot360"])
         assert (first != second).all()
-    assert len(seen) == 3 * 4 * 2  # every view of every image, as the first and as the second
+    assert len(seen) == 3 * 4 * count  # every view of every image, in every place
     with pytest.raises(DuetError, match="asks for 5 views, and 4 are cached"):
         cached.pick(rows, 5, torch.Generator())
 

@@ -108,6 +108,17 @@ def test_pieces_have_the_loss_and_the_gradients_of_the_whole_batch(kind):
         assert max(float((a - b).abs().max()) for a, b in zip(ours, whole, strict=True)) < 1e-10
 
 
+@pytest.mark.parametrize("kind", ["relative", "separate", "essl"])
+def test_pieces_of_four_views_are_the_whole_batch_too(kind):
+    """The head takes the labels of all views."""
+    method, head = build(kind), OnlineHead(32, 5).double()
+    method.view_count = 4
+    terms, whole = gradients(method, 1, head)
+    found, ours = gradients(method, 4, head)
+    assert all(torch.allclose(found[name], terms[name], atol=1e-6) for name in terms)
+    assert max(float((a - b).abs().max()) for a, b in zip(ours, whole, strict=True)) < 1e-10
+
+
 @pytest.mark.parametrize("kind", ["duet", "separate", "essl"])
 def test_pieces_need_the_memory_of_one(kind):
     """Rows that keep something for the way back at any moment: all of them, or those of a piece."""
