@@ -59,7 +59,7 @@ def test_a_run_of_before_goes_on(tmp_path, tiny, monkeypatch, caplog):
     (tmp_path / "run" / FILE).unlink()
     assert resume(tmp_path / "run", quiet=True)
     assert "threads" not in caplog.text
-    assert json.loads((tmp_path / "run" / FILE).read_text()) == this_machine()
+    assert json.loads((tmp_path / "run" / FILE).read_text()) == {**this_machine(), "precision": "32"}
 
 
 def test_threads_are_as_before_outside_and_lightning_hears_of_them(begun, threads, monkeypatch):
