@@ -50,7 +50,12 @@ class Step:
     def loss(self) -> torch.Tensor:
         """What the trainer differentiates."""
         generator = torch.Generator().manual_seed(step_seed(0, next(self.count), 0))
-        return loss_of_batch(self.method, self.stack, self.images, generator, self.head, self.labels)[0]
+        with self.mixed():
+            return loss_of_batch(self.method, self.stack, self.images, generator, self.head, self.labels)[0]
+
+    def mixed(self) -> torch.autocast:
+        """The precision of the experiment."""
+        return torch.autocast("cpu", torch.bfloat16, enabled=self.experiment.precision == "bf16")
 
     def bare(self) -> Any:
         """The same backbone forward and backward on ready tensors."""
@@ -60,14 +65,16 @@ class Step:
 
         def run() -> None:
             backbone.zero_grad()
-            backbone(views).sum().backward()
+            with self.mixed():
+                features = backbone(views)
+            features.sum().backward()
 
         return run
 
     def rest(self) -> Any:
         """The step without its backbone: its features are there, and so are its gradients for the optimiser."""
         self.bare()()
-        features = torch.randn(2 * len(self.images), self.method.backbone.dim, requires_grad=True)
+        features = torch.randn(self.method.view_count * len(self.images), self.method.backbone.dim, requires_grad=True)
         represent = self.method.represent
 
         def run() -> None:

@@ -15,11 +15,12 @@ class Reproduce(Command):
 
     name = "reproduce"
     summary = "compute a table or figure of the paper again"
-    usage = "duet reproduce [NAME] [--scale cpu|paper] [--seeds N] [--only WORDS ...] [--out DIR] [option ...]"
+    usage = "duet reproduce [NAME] [--scale cpu|cifar|paper] [--seeds N] [--only WORDS ...] [--out DIR] [option ...]"
     description = """Compute a result of the paper; without a name, list what there is.
 
   duet reproduce rrc-plus-one --dry-run                     # which runs, and what they cost
   duet reproduce rrc-plus-one --seeds 1                     # on 10,000 CIFAR-10 images, a minute a run
+  duet reproduce rrc-plus-one --scale cifar                 # on all of CIFAR-10, fifteen minutes of a core a run
   duet reproduce full-stack --scale paper --only duet-rot4
 
 What is finished is kept: stop it at any time and give the same command again."""
@@ -27,7 +28,7 @@ What is finished is kept: stop it at any time and give the same command again.""
     def add_arguments(self, parser: argparse.ArgumentParser, chosen: bool) -> None:
         """Which result, and how large."""
         parser.add_argument("what", nargs="?", metavar="NAME", help="duet list reproductions")
-        parser.add_argument("--scale", default="cpu", metavar="cpu|paper", help="how large [%(default)s]")
+        parser.add_argument("--scale", default="cpu", metavar="cpu|cifar|paper", help="how large [%(default)s]")
         parser.add_argument(
             "--seeds", type=whole(10**4), metavar="N", help="runs of every cell [3 of tables, 1 of figures]"
         )

@@ -41,7 +41,10 @@ Numbers = Mapping[str, Mapping[str, Cell]]
 class Accuracy(Studied):
     """A table of accuracies, methods by groups, for every set of images."""
 
-    value: ClassVar[Mapping[str, str]] = {"cpu": "classification/logistic", "paper": "classification/head"}
+    value: ClassVar[Mapping[str, str]] = {
+        **{"cpu": "classification/logistic", "cifar": "classification/logistic"},
+        "paper": "classification/head",
+    }
     paper: ClassVar[Mapping[str, Numbers]]
     """The paper's percentages: by set, method, group."""
     nearest: ClassVar[str]

@@ -63,7 +63,7 @@ class FullStack(Accuracy):
                 ],
             }
         return {
-            "base": {"preset": "cifar-cpu", "stack": "full"},
+            "base": {"preset": request.preset, "stack": "full"},
             "vary": {"group": list(FEW), "method": [WITHOUT, "simclr", "essl", "duet", SEPARATE, LATE, ESSL_AUTHORS]},
             "skip": [{"method": "essl-authors", "group": ["rot4", "hflip"]}],
         }

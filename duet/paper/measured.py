@@ -35,7 +35,7 @@ class Measured(Studied):
         """The study's plain values, but for the seeds."""
         large = request.scale == "paper"
         return {
-            "base": {"preset": "paper", "data": "cifar10"} if large else {"preset": "cifar-cpu"},
+            "base": {"preset": request.preset, **({"data": "cifar10"} if large else {})},
             "vary": {"group": list(self.groups), "method": list(self.methods)},
             "evaluate": list(self.evaluate),
             "sizes": "paper" if large else "demo",

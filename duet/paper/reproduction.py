@@ -11,7 +11,8 @@ from typing import ClassVar
 from ..discovery import import_files
 from ..error import DuetError, did_you_mean
 
-SCALES = ("cpu", "paper")
+SCALES = {"cpu": "cifar-cpu", "cifar": "cifar", "paper": "paper"}
+"""How large a result may be computed, and the preset of its runs with a crop and one transformation."""
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,11 @@ class Request:
     dry: bool = False
     jobs: int = 1
     draw_only: bool = False  # from what is finished; nothing is computed
+
+    @property
+    def preset(self) -> str:
+        """The preset of its runs with a crop and one transformation."""
+        return SCALES[self.scale]
 
     def __post_init__(self) -> None:
         if self.scale not in SCALES:
