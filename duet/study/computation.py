@@ -37,7 +37,7 @@ class Failure:
 KEEP = ("none", "model", "all")
 """What stays of a finished run beside its record: nothing, its model, or its checkpoints too."""
 RUNS = "runs"
-RIVALS = "rivals"
+BASELINES = "baselines"
 
 
 def attempt(run: Run, out: Path, device: str = "auto", keep: str = "model", wait: bool = True) -> Record | Failure:
@@ -80,11 +80,11 @@ def compute(run: Run, out: Path, device: str = "auto", keep: str = "model") -> R
     if not is_trained(out, run):
         train(run.experiment, folder, device=device, quiet=True)
     trained = time.monotonic()
-    context = open_context(folder, sizes=run.sizes, device=device, transfer=run.transfer)
-    # Rivals do not depend on the method: the next run of the group finds them measured.
+    context = open_context(folder, sizes=run.effort, device=device, transfer=run.transfer)
+    # Baselines do not depend on the method: the next run of the group finds them measured.
     own = run.experiment
-    rivals = out / RIVALS / "-".join([PurePath(own.data).name, *own.group]) if run.rivals else False
-    results = evaluate(context, run.evaluate, out=folder / "results", progress=False, rivals=rivals)
+    baselines = out / BASELINES / "-".join([PurePath(own.data).name, *own.group]) if run.baselines else False
+    results = evaluate(context, run.evaluate, out=folder / "results", progress=False, rivals=baselines)
     seconds = {"train": round(trained - began, 2), "evaluate": round(time.monotonic() - trained, 2)}
     record = replace(record_run(run, results, seconds, whole), machine=begun_on(folder))
     before = begun(out, run)
@@ -100,22 +100,22 @@ def record_run(run: Run, results: Mapping[str, Result], seconds: dict[str, float
     """What is kept of results: scalars and their intervals, beside the settings."""
     scalars: dict[str, float | None] = {}
     intervals: dict[str, list[float]] = {}
-    rivals: dict[str, dict[str, float | None]] = {}
+    baselines: dict[str, dict[str, float | None]] = {}
     for name, result in results.items():
         scalars |= _finite(name, result.scalars)
-        for rival, scores in result.rivals.items():
-            rivals[rival] = rivals.get(rival, {}) | _finite(name, scores.scalars)
+        for baseline, scores in result.rivals.items():
+            baselines[baseline] = baselines.get(baseline, {}) | _finite(name, scores.scalars)
         for key, ends in result.intervals.items():
             if all(map(math.isfinite, ends)):
                 intervals[f"{name}/{key}"] = [float(end) for end in ends]
     return Record(
-        *(run.name, run.hash, dict(run.labels), run.experiment.to_dict(), list(run.evaluate), run.sizes, scalars),
+        *(run.name, run.hash, dict(run.labels), run.experiment.to_dict(), list(run.evaluate), run.effort, scalars),
         intervals=intervals,
         seconds=seconds,
         whole=whole,
         versions={"duet": __version__, "torch": str(torch.__version__), "python": platform.python_version()},
-        rivals=rivals,
-        beside_rivals=list(run.evaluate) if run.rivals else [],
+        baselines=baselines,
+        beside_baselines=list(run.evaluate) if run.baselines else [],
     )
 
 

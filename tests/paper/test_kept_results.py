@@ -54,9 +54,9 @@ def test_the_readme_has_the_table_of_the_records():
     text = (ROOT / "README.md").read_text()
     missing = [row for row in rows if row not in text]
     assert not missing, f"the README should have\n{wanted}"
-    # Beside every figure its trivial rival: they do not depend on the group, so one record has them.
-    found = (record.rivals for record in read_records(STUDY))
-    rivals = next(one for one in found if "classification/logistic" in one.get("pixels", {}))
-    assert set(rivals) == {"pixels", "untrained"}
-    for scores in rivals.values():
+    # Beside every figure its trivial baseline: they do not depend on the group, so one record has them.
+    found = (record.baselines for record in read_records(STUDY))
+    baselines = next(one for one in found if "classification/logistic" in one.get("pixels", {}))
+    assert set(baselines) == {"pixels", "untrained"}
+    for scores in baselines.values():
         assert f"{100 * scores['classification/logistic']:.1f} %" in text

@@ -24,7 +24,7 @@ def test_a_run_is_what_the_preset_with_these_changes_is():
     [run] = expand({"base": {"preset": "cpu", "epochs": 3, "data": "digits"}}).runs
     assert run.experiment == Experiment.preset("cpu", epochs=3, data="digits")
     assert run.evaluate == ("classification",)
-    assert run.sizes == "demo"
+    assert run.effort == "standard"
 
 
 def test_a_value_may_have_a_name_and_change_several_keys():
@@ -95,7 +95,7 @@ def test_only_takes_whole_words_of_a_name():
         ({"vary": {"seed": [1]}, "change": [{"when": {"seed": 1}}]}, "a change is"),
         ({"vary": {"method": ["essl"], "group": ["scale"]}}, "scale"),
         ({"evaluate": ["classify"]}, "no evaluation classify"),
-        ({"sizes": "huge"}, "no sizes 'huge'"),
+        ({"effort": "huge"}, "no effort 'huge'"),
         ({"base": {"encoder": "os:system"}}, "give --plugin os"),
         ({"vary": {"encoder": ["os:system"]}}, "give --plugin os"),
         ({"base": {"plugins": ["antigravity"]}}, "give --plugin antigravity"),
@@ -124,7 +124,7 @@ def test_a_file_is_read(tmp_path):
     [
         ({"vary": {"method": ["duet"]}, "skip": {"method": "dut"}}, "did you mean 'duet'?"),
         ({"vary": {"method": ["duet"]}, "skip": {"methd": "duet"}}, "did you mean 'method'?"),
-        ({"sizes": "dem"}, "did you mean 'demo'?"),
+        ({"effort": "standart"}, "did you mean 'standard'?"),
     ],
 )
 def test_a_word_that_is_not_known_is_answered_with_the_nearest(values, message):
