@@ -20,11 +20,15 @@ from ..evaluation import Result, evaluate
 from ..evaluation.suite import open_context
 from ..file import write_text
 from ..lock import Busy, locked
+from ..training.experiment import from_dict
 from ..training.keeper import Stopped
 from ..training.machine import begun_on
+from ..training.recipe import read_yaml
 from ..training.run import train
+from ..training.trained_images import images_of_run
+from .images import check_images
 from .plan import Run
-from .record import LATER, Record, begun, finished
+from .record import FOLDER, LATER, Record, begun, finished
 
 
 @dataclass(frozen=True)
@@ -38,6 +42,8 @@ KEEP = ("none", "model", "all")
 """What stays of a finished run beside its record: nothing, its model, or its checkpoints too."""
 RUNS = "runs"
 BASELINES = "baselines"
+LONGEST = 400
+"""Characters of why a run failed."""
 
 
 def attempt(run: Run, out: Path, device: str = "auto", keep: str = "model", wait: bool = True) -> Record | Failure:
@@ -66,7 +72,7 @@ def _attempt(run: Run, out: Path, device: str, keep: str) -> Record | Failure:
         raise KeyboardInterrupt from None
     except Exception as error:  # whatever a run dies of, the others can be computed
         write_text(note, traceback.format_exc())
-        return Failure(first_line(error))
+        return Failure(first_line(error, longest=LONGEST))
     note.unlink(missing_ok=True)
     return record
 
@@ -76,6 +82,11 @@ def compute(run: Run, out: Path, device: str = "auto", keep: str = "model") -> R
     check_keep(keep)
     folder = run_folder(out, run)
     whole = not folder.exists()
+    before = begun(out, run)
+    if before is not None:
+        check_images(before.images, run, f"its record {FOLDER}/{run.key}.json")
+    if is_trained(out, run):
+        check_images(images_of_run(folder), run, f"its model in {RUNS}/{run.key}")
     began = time.monotonic()
     if not is_trained(out, run):
         train(run.experiment, folder, device=device, quiet=True)
@@ -86,8 +97,12 @@ def compute(run: Run, out: Path, device: str = "auto", keep: str = "model") -> R
     baselines = out / BASELINES / "-".join([PurePath(own.data).name, *own.group]) if run.baselines else False
     results = evaluate(context, run.evaluate, out=folder / "results", progress=False, rivals=baselines)
     seconds = {"train": round(trained - began, 2), "evaluate": round(time.monotonic() - trained, 2)}
-    record = replace(record_run(run, results, seconds, whole), machine=begun_on(folder))
-    before = begun(out, run)
+    record = replace(
+        record_run(run, results, seconds, whole),
+        machine=begun_on(folder),
+        resolved=resolved_in(folder, run),
+        images=images_of_run(folder),
+    )
     if before is not None:  # its seconds of training are those that count
         both = {**before.seconds, LATER: round(sum(seconds.values()), 2)}
         record = replace(record.joined(before), seconds=both, whole=before.whole)
@@ -117,6 +132,17 @@ def record_run(run: Run, results: Mapping[str, Result], seconds: dict[str, float
         baselines=baselines,
         beside_baselines=list(run.evaluate) if run.baselines else [],
     )
+
+
+def resolved_in(folder: Path, run: Run) -> dict[str, Any]:
+    """The settings that a run's config.yaml says otherwise than the study, such as what `auto` became."""
+    try:
+        config = read_yaml(folder / "config.yaml")
+        said = from_dict(config).to_dict()
+    except DuetError:
+        return {}
+    asked = run.experiment.to_dict()
+    return {key: said[key] for key in config if said[key] != asked[key]}
 
 
 def _finite(evaluation: str, scalars: Mapping[str, float]) -> dict[str, float | None]:

@@ -61,9 +61,13 @@ class Run:
     @cached_property
     def hash(self) -> str:
         """Twelve digits of what decides the weights. A key that is new in duet changes none of them."""
+        return hashlib.sha256(json.dumps(self.changed, sort_keys=True).encode()).hexdigest()[:12]
+
+    @cached_property
+    def changed(self) -> dict[str, Any]:
+        """The settings that decide the weights and are not at their default."""
         plain, own = Experiment().to_dict(), self.experiment.to_dict()
-        told = {key: value for key, value in own.items() if key not in WHERE and value != plain[key]}
-        return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:12]
+        return {key: value for key, value in own.items() if key not in WHERE and value != plain[key]}
 
     @property
     def key(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from itertools import chain
 from pathlib import Path, PurePath
@@ -12,6 +13,7 @@ from typing import Any
 
 from ..error import DuetError, first_line
 from ..file import read_settings, write_json
+from ..training.trained_images import checked_images
 from .plan import WHERE, Run
 from .renamed import rename_record
 
@@ -37,6 +39,10 @@ class Record:
     whole: bool = True  # trained in one go, so that its seconds tell what such a run takes
     versions: dict[str, str] = field(default_factory=dict)
     machine: dict[str, Any] = field(default_factory=dict)  # on what it was trained, as far as that decides its bytes
+    resolved: dict[str, Any] = field(default_factory=dict)
+    """Settings that the run's config.yaml says otherwise, such as the precision that `auto` became."""
+    images: dict[str, Any] = field(default_factory=dict)
+    """Count and fingerprint of the images that were trained on, those of calibration left out; empty where unknown."""
     baselines: dict[str, dict[str, float | None]] = field(default_factory=dict)
     """Scalars of the baselines that have learned nothing, by name."""
     beside_baselines: list[str] = field(default_factory=list)  # the evaluations that they took part in
@@ -52,9 +58,13 @@ class Record:
         return found if found is not None and math.isfinite(found) else None
 
     def answers(self, run: Run) -> bool:
-        """Whether this is what a run would give: the same settings, as far as both know them, and all evaluations."""
+        """Whether this is what a run would give: the same settings and all evaluations.
+
+        A setting that is newer than the record must be at its default. Its images are compared where they are opened.
+        """
         asked = run.experiment.to_dict()
         same = all(asked[key] == value for key, value in self.settings.items() if key in asked and key not in WHERE)
+        same = same and run.changed.keys() <= self.settings.keys()
         tried = {name.split("/")[1] for name in self.scalars if name.startswith("transfer/")}
         there = set(run.evaluate) <= set(self.evaluate) and {PurePath(name).name for name in run.transfer} <= tried
         there = there and (not run.baselines or set(run.evaluate) <= set(self.beside_baselines))
@@ -67,6 +77,8 @@ class Record:
             self,
             evaluate=list(dict.fromkeys([*self.evaluate, *other.evaluate])),
             beside_baselines=list(dict.fromkeys([*self.beside_baselines, *other.beside_baselines])),
+            # Numbers of two trainings: on which images both were, is known only where it is known of each.
+            images=self.images if self.images == other.images else {},
             baselines={
                 name: {**other.baselines.get(name, {}), **self.baselines.get(name, {})} for name in sorted(names)
             },
@@ -108,8 +120,9 @@ def record_of(plain: Any, source: str) -> Record:
         plain = rename_record(plain)
     try:
         record = Record(**{key: value for key, value in plain.items() if key != "format"})
-        for kept in (record.labels, record.settings):
+        for kept in (record.labels, record.settings, record.machine, record.resolved):
             kept.items()
+        checked_images(record.images)
         numbers: list[Mapping[str, float | None]] = [record.scalars, record.seconds, *record.baselines.values()]
         for value in chain.from_iterable(own.values() for own in numbers):
             math.isfinite(0.0 if value is None else value)  # refuses what is no number
@@ -121,6 +134,15 @@ def record_of(plain: Any, source: str) -> Record:
 def read_records(out: Path) -> list[Record]:
     """All records of a study's folder, by name."""
     return [read_record(path) for path in sorted((out / FOLDER).glob("*.json"))]
+
+
+def readable_records(out: Path) -> list[Record]:
+    """All records of a folder that can be read, by name."""
+    found = []
+    for path in sorted((out / FOLDER).glob("*.json")):
+        with suppress(DuetError):
+            found.append(read_record(path))
+    return found
 
 
 def finished(out: Path, run: Run) -> Record | None:

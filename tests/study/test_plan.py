@@ -1,12 +1,13 @@
 """A study is a product of lists, with changes for single values, and its runs are named by their content."""
 
-from dataclasses import replace
+from dataclasses import dataclass, fields, replace
 
 import pytest
 import yaml
 
 from duet.error import DuetError
 from duet.study import expand, read_study
+from duet.study.computation import record_run
 from duet.training import Experiment
 
 METHODS = ["simclr", {"name": "duet0", "method": "duet", "weight": 0}, "duet"]
@@ -66,6 +67,32 @@ def test_the_hash_is_of_what_decides_the_weights_alone():
 def test_the_hash_stays_or_finished_runs_would_be_computed_again():
     [run] = expand({"base": {"method": "simclr", "group": "rot4", "lr": 0.001, "epochs": 15}}).runs
     assert run.hash == "0be09f6e8b11"
+
+
+@dataclass(frozen=True)
+class Wider(Experiment):
+    """An Experiment with keys that a later version might have."""
+
+    views: int = 2
+    view_size: tuple[str, ...] = ()
+
+
+def test_a_key_that_is_new_invalidates_no_record_where_it_is_at_its_default(monkeypatch):
+    [before] = expand({"base": {"preset": "demo", "bins": 16}}).runs
+    record = record_run(before, {}, {}, True)
+    monkeypatch.setattr("duet.study.plan.Experiment", Wider)
+    wider = replace(
+        before, experiment=Wider(**{e.name: getattr(before.experiment, e.name) for e in fields(Experiment)})
+    )
+    assert wider.hash == before.hash
+    assert record.answers(replace(wider, evaluate=()))
+    for changes in ({"views": 4}, {"view_size": ("16@0.5",)}):
+        other = replace(wider, evaluate=(), experiment=replace(wider.experiment, **changes))
+        assert other.hash != before.hash
+        assert not record.answers(other)
+        newer = record_run(replace(other, evaluate=()), {}, {}, True)
+        assert newer.answers(other)
+        assert not newer.answers(replace(wider, evaluate=()))
 
 
 def test_only_takes_whole_words_of_a_name():
