@@ -73,8 +73,8 @@ def test_the_hash_stays_or_finished_runs_would_be_computed_again():
 class Wider(Experiment):
     """An Experiment with keys that a later version might have."""
 
-    views: int = 2
-    view_size: tuple[str, ...] = ()
+    later_number: int = 2
+    later_list: tuple[str, ...] = ()
 
 
 def test_a_key_that_is_new_invalidates_no_record_where_it_is_at_its_default(monkeypatch):
@@ -86,7 +86,7 @@ def test_a_key_that_is_new_invalidates_no_record_where_it_is_at_its_default(monk
     )
     assert wider.hash == before.hash
     assert record.answers(replace(wider, evaluate=()))
-    for changes in ({"views": 4}, {"view_size": ("16@0.5",)}):
+    for changes in ({"later_number": 4}, {"later_list": ("16@0.5",)}):
         other = replace(wider, evaluate=(), experiment=replace(wider.experiment, **changes))
         assert other.hash != before.hash
         assert not record.answers(other)
