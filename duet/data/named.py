@@ -83,6 +83,11 @@ def find_source(source: Any) -> tuple[str, Splits]:
     raise DuetError(f"no data {text!r}: neither a file or folder nor a name; {_nearest(text)}")
 
 
+def is_at_hand(source: str) -> bool:
+    """Whether a source, if there is one of that name, can be opened without a download."""
+    return source not in HUB or _local_folder(source) is not None or _is_cached(HUB[source])
+
+
 def known_names() -> list[str]:
     """Every name that can be opened: embedded, under $DUET_DATA, on the Hub."""
     root = _data_root()
@@ -175,11 +180,16 @@ def _from_hub(name: str, hub: HubSet) -> Splits:
 
 def _check_reachable(hub: HubSet) -> None:
     """Fail at once when there is neither a connection nor a copy in the cache, instead of after many retries."""
+    import huggingface_hub
+
+    if not _is_cached(hub):
+        huggingface_hub.HfApi().dataset_info(hub.id, timeout=HUB_TIMEOUT)
+
+
+def _is_cached(hub: HubSet) -> bool:
     import datasets
     import huggingface_hub
 
     prepared = Path(datasets.config.HF_DATASETS_CACHE, hub.id.replace("/", "___"))
     downloaded = Path(huggingface_hub.constants.HF_HUB_CACHE, "datasets--" + hub.id.replace("/", "--"))
-    if prepared.exists() or downloaded.exists():
-        return
-    huggingface_hub.HfApi().dataset_info(hub.id, timeout=HUB_TIMEOUT)
+    return prepared.exists() or downloaded.exists()

@@ -62,6 +62,7 @@ class Sizes:
 SIZES = {
     "quick": Sizes(train=600, test=300, images=30, few=8, probe=400, decoder_steps=150),
     "demo": Sizes(),
+    "standard": Sizes(),  # what a study calls them
     "paper": Sizes(images=1000, few=1000, sweep=100, probe=20_000, decoder="paper"),
 }
 

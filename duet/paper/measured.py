@@ -38,7 +38,7 @@ class Measured(Studied):
             "base": {"preset": request.preset, **({"data": "cifar10"} if large else {})},
             "vary": {"group": list(self.groups), "method": list(self.methods)},
             "evaluate": list(self.evaluate),
-            "sizes": "paper" if large else "demo",
+            "effort": "paper" if large else "standard",
         }
 
     def draw(self, request: Request) -> list[Path]:
@@ -58,10 +58,12 @@ class Measured(Studied):
         return record
 
     def tables(self, records: Sequence[Record], out: Path, rows: str, columns: str) -> list[Path]:
-        """One page of Markdown, NAME.md, and CSV and LaTeX of every scalar, rivals below; the page is named."""
+        """One page of Markdown, NAME.md, and CSV and LaTeX of every scalar, baselines below; the page is named."""
         page = [f"# {self.name}: {self.summary}"]
-        # Rivals are rows of their own; a setting that is swept says nothing of them.
-        records = [self.seen(record) for record in [*records, *(rows_of_rivals(records) if rows == "method" else [])]]
+        # Baselines are rows of their own; a setting that is swept says nothing of them.
+        records = [
+            self.seen(record) for record in [*records, *(rows_of_baselines(records) if rows == "method" else [])]
+        ]
         for scalar in self.scalars:
             if any(record.value(scalar) is not None for record in records):
                 table = tabulate(records, rows, columns, scalar, order={"group": GROUPS, "method": METHODS})
@@ -76,12 +78,12 @@ class Measured(Studied):
         return [path]
 
 
-def rows_of_rivals(records: Sequence[Record]) -> list[Record]:
-    """The rivals as rows of their own, once for every group and seed: they do not depend on the method."""
+def rows_of_baselines(records: Sequence[Record]) -> list[Record]:
+    """The baselines as rows of their own, once for every group and seed: they do not depend on the method."""
     found: dict[tuple[str, str, str], Record] = {}
     for record in records:
-        for name in record.rivals:
-            found.setdefault((name, record.labels["group"], record.labels["seed"]), record.rival(name))
+        for name in record.baselines:
+            found.setdefault((name, record.labels["group"], record.labels["seed"]), record.baseline(name))
     return list(found.values())
 
 

@@ -30,8 +30,8 @@ class Scores(Measured):
     methods = ("simclr", "essl", DUET_0, "duet", SEPARATE)
 
     def values(self, request: Request) -> dict[str, Any]:
-        """With rivals; where the group is left out, scale would leave no crop."""
-        return {**super().values(request), "rivals": True, "skip": [NO_CROP_LEFT]}
+        """With baselines; where the group is left out, scale would leave no crop."""
+        return {**super().values(request), "baselines": True, "skip": [NO_CROP_LEFT]}
 
     def seen(self, record: Record) -> Record:
         """With how well g is read."""

@@ -32,7 +32,7 @@ class Studied(Reproduction):
         """Compute, and draw from the records; also what there is, when some runs failed."""
         study = self.study(request).only(request.only)
         if request.dry:
-            print(preview(study, request.out))
+            print(preview(study, request.out, request.jobs))
             return
         outcome = None
         if not request.draw_only:

@@ -26,5 +26,5 @@ class Transfers(Measured):
     methods = ("simclr", "duet")
 
     def values(self, request: Request) -> dict[str, Any]:
-        """The other sets, too, and rivals."""
-        return {**super().values(request), "transfer": list(SETS[request.scale]), "rivals": True}
+        """The other sets, too, and baselines."""
+        return {**super().values(request), "transfer": list(SETS[request.scale]), "baselines": True}

@@ -20,9 +20,9 @@ def command_lines(study: Study, out: Path) -> Iterator[str]:
         plugins = shlex.join([word for name in run.experiment.plugins for word in ("--plugin", name)])
         again = " ".join(filter(None, [f"duet train --resume {folder}", plugins]))
         others = ["--transfer", *run.transfer] if run.transfer else []
-        wanted = shlex.join(["--only", *run.evaluate, "--sizes", run.sizes, *others])
+        wanted = shlex.join(["--only", *run.evaluate, "--sizes", run.effort, *others])
         evaluate = " ".join(
-            filter(None, [f"duet evaluate {folder} {wanted}", "" if run.rivals else "--no-rivals", plugins])
+            filter(None, [f"duet evaluate {folder} {wanted}", "" if run.baselines else "--no-rivals", plugins])
         )
         yield f"if [ -e {folder}/config.yaml ]; then {again}; else {train}; fi && {evaluate}"
 

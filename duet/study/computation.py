@@ -20,11 +20,15 @@ from ..evaluation import Result, evaluate
 from ..evaluation.suite import open_context
 from ..file import write_text
 from ..lock import Busy, locked
+from ..training.experiment import from_dict
 from ..training.keeper import Stopped
 from ..training.machine import begun_on
+from ..training.recipe import read_yaml
 from ..training.run import train
+from ..training.trained_images import images_of_run
+from .images import check_images
 from .plan import Run
-from .record import LATER, Record, begun, finished
+from .record import FOLDER, LATER, Record, begun, finished
 
 
 @dataclass(frozen=True)
@@ -37,7 +41,9 @@ class Failure:
 KEEP = ("none", "model", "all")
 """What stays of a finished run beside its record: nothing, its model, or its checkpoints too."""
 RUNS = "runs"
-RIVALS = "rivals"
+BASELINES = "baselines"
+LONGEST = 400
+"""Characters of why a run failed."""
 
 
 def attempt(run: Run, out: Path, device: str = "auto", keep: str = "model", wait: bool = True) -> Record | Failure:
@@ -66,7 +72,7 @@ def _attempt(run: Run, out: Path, device: str, keep: str) -> Record | Failure:
         raise KeyboardInterrupt from None
     except Exception as error:  # whatever a run dies of, the others can be computed
         write_text(note, traceback.format_exc())
-        return Failure(first_line(error))
+        return Failure(first_line(error, longest=LONGEST))
     note.unlink(missing_ok=True)
     return record
 
@@ -76,18 +82,27 @@ def compute(run: Run, out: Path, device: str = "auto", keep: str = "model") -> R
     check_keep(keep)
     folder = run_folder(out, run)
     whole = not folder.exists()
+    before = begun(out, run)
+    if before is not None:
+        check_images(before.images, run, f"its record {FOLDER}/{run.key}.json")
+    if is_trained(out, run):
+        check_images(images_of_run(folder), run, f"its model in {RUNS}/{run.key}")
     began = time.monotonic()
     if not is_trained(out, run):
         train(run.experiment, folder, device=device, quiet=True)
     trained = time.monotonic()
-    context = open_context(folder, sizes=run.sizes, device=device, transfer=run.transfer)
-    # Rivals do not depend on the method: the next run of the group finds them measured.
+    context = open_context(folder, sizes=run.effort, device=device, transfer=run.transfer)
+    # Baselines do not depend on the method: the next run of the group finds them measured.
     own = run.experiment
-    rivals = out / RIVALS / "-".join([PurePath(own.data).name, *own.group]) if run.rivals else False
-    results = evaluate(context, run.evaluate, out=folder / "results", progress=False, rivals=rivals)
+    baselines = out / BASELINES / "-".join([PurePath(own.data).name, *own.group]) if run.baselines else False
+    results = evaluate(context, run.evaluate, out=folder / "results", progress=False, rivals=baselines)
     seconds = {"train": round(trained - began, 2), "evaluate": round(time.monotonic() - trained, 2)}
-    record = replace(record_run(run, results, seconds, whole), machine=begun_on(folder))
-    before = begun(out, run)
+    record = replace(
+        record_run(run, results, seconds, whole),
+        machine=begun_on(folder),
+        resolved=resolved_in(folder, run),
+        images=images_of_run(folder),
+    )
     if before is not None:  # its seconds of training are those that count
         both = {**before.seconds, LATER: round(sum(seconds.values()), 2)}
         record = replace(record.joined(before), seconds=both, whole=before.whole)
@@ -100,23 +115,34 @@ def record_run(run: Run, results: Mapping[str, Result], seconds: dict[str, float
     """What is kept of results: scalars and their intervals, beside the settings."""
     scalars: dict[str, float | None] = {}
     intervals: dict[str, list[float]] = {}
-    rivals: dict[str, dict[str, float | None]] = {}
+    baselines: dict[str, dict[str, float | None]] = {}
     for name, result in results.items():
         scalars |= _finite(name, result.scalars)
-        for rival, scores in result.rivals.items():
-            rivals[rival] = rivals.get(rival, {}) | _finite(name, scores.scalars)
+        for baseline, scores in result.rivals.items():
+            baselines[baseline] = baselines.get(baseline, {}) | _finite(name, scores.scalars)
         for key, ends in result.intervals.items():
             if all(map(math.isfinite, ends)):
                 intervals[f"{name}/{key}"] = [float(end) for end in ends]
     return Record(
-        *(run.name, run.hash, dict(run.labels), run.experiment.to_dict(), list(run.evaluate), run.sizes, scalars),
+        *(run.name, run.hash, dict(run.labels), run.experiment.to_dict(), list(run.evaluate), run.effort, scalars),
         intervals=intervals,
         seconds=seconds,
         whole=whole,
         versions={"duet": __version__, "torch": str(torch.__version__), "python": platform.python_version()},
-        rivals=rivals,
-        beside_rivals=list(run.evaluate) if run.rivals else [],
+        baselines=baselines,
+        beside_baselines=list(run.evaluate) if run.baselines else [],
     )
+
+
+def resolved_in(folder: Path, run: Run) -> dict[str, Any]:
+    """The settings that a run's config.yaml says otherwise than the study, such as what `auto` became."""
+    try:
+        config = read_yaml(folder / "config.yaml")
+        said = from_dict(config).to_dict()
+    except DuetError:
+        return {}
+    asked = run.experiment.to_dict()
+    return {key: said[key] for key in config if said[key] != asked[key]}
 
 
 def _finite(evaluation: str, scalars: Mapping[str, float]) -> dict[str, float | None]:

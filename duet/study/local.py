@@ -121,9 +121,9 @@ def job_of(run: Run, place: Place) -> dict[str, Any]:
         "labels": run.labels,
         "settings": run.experiment.to_dict(),
         "evaluate": list(run.evaluate),
-        "sizes": run.sizes,
+        "effort": run.effort,
         "transfer": list(run.transfer),
-        "rivals": run.rivals,
+        "baselines": run.baselines,
         "device": place.device,
         "keep": place.keep,
         "plugins": list(place.plugins),
@@ -134,7 +134,7 @@ def do_job(job: dict[str, Any], out: Path) -> Record | Failure:
     """Compute what `job_of` has described. The modules that it names are those that the user typed."""
     for name in job["plugins"]:
         import_plugin(name)
-    measured = (tuple(job["evaluate"]), job["sizes"], tuple(job["transfer"]), job["rivals"])
+    measured = (tuple(job["evaluate"]), job["effort"], tuple(job["transfer"]), job["baselines"])
     run = Run(job["labels"], from_dict(job["settings"]), *measured)
     with without_bars():
         return attempt(run, out, job["device"], job["keep"])

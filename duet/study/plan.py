@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from ..error import DuetError, did_you_mean, shown
-from ..evaluation.suite import find_evaluations, find_sizes
+from ..evaluation.suite import find_evaluations
 from ..training.experiment import Experiment, check_file, from_dict
 from ..training.recipe import merge, preset, read_yaml
+from .renamed import check_effort, rename_keys
 
 KEYS = {
     "base": "what all runs share: keys of a run's config.yaml, and preset",
@@ -24,9 +25,9 @@ KEYS = {
     "change": "rules `when` and `set`: further values for some combinations",
     "skip": "combinations that are left out",
     "evaluate": "the evaluations of every run",
-    "sizes": "how much the evaluations measure",
+    "effort": "how much the evaluations measure: quick, standard or paper",
     "transfer": "other sets of images on which the features are tried",
-    "rivals": "whether pixels and an untrained network are measured beside every run",
+    "baselines": "whether pixels and an untrained network are measured beside every run",
 }
 WHERE = ("devices", "nodes", "strategy", "storage", "compile", "plugins")
 """Keys that say where a run is computed, not what."""
@@ -46,9 +47,9 @@ class Run:
     labels: Labels
     experiment: Experiment
     evaluate: tuple[str, ...] = ("classification",)
-    sizes: str = "demo"
+    effort: str = "standard"
     transfer: tuple[str, ...] = ()
-    rivals: bool = False
+    baselines: bool = False
 
     @property
     def name(self) -> str:
@@ -60,9 +61,13 @@ class Run:
     @cached_property
     def hash(self) -> str:
         """Twelve digits of what decides the weights. A key that is new in duet changes none of them."""
+        return hashlib.sha256(json.dumps(self.changed, sort_keys=True).encode()).hexdigest()[:12]
+
+    @cached_property
+    def changed(self) -> dict[str, Any]:
+        """The settings that decide the weights and are not at their default."""
         plain, own = Experiment().to_dict(), self.experiment.to_dict()
-        told = {key: value for key, value in own.items() if key not in WHERE and value != plain[key]}
-        return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:12]
+        return {key: value for key, value in own.items() if key not in WHERE and value != plain[key]}
 
     @property
     def key(self) -> str:
@@ -94,7 +99,8 @@ def read_study(path: str | os.PathLike[str]) -> Study:
 
 
 def expand(values: Mapping[str, Any], name: str = "study", source: str = "the study") -> Study:
-    """The study of plain values: base, vary, change, skip, evaluate, sizes, transfer, rivals."""
+    """The study of plain values: base, vary, change, skip, evaluate, effort, transfer, baselines."""
+    values = rename_keys(values, source)
     for key in values:
         if key not in KEYS:
             raise DuetError(f"{source} has an unknown key {shown(key)}{did_you_mean(str(key), KEYS)}")
@@ -108,11 +114,10 @@ def expand(values: Mapping[str, Any], name: str = "study", source: str = "the st
     transfer = tuple(str(name) for name in _listed(values.get("transfer")))
     if transfer and "transfer" not in evaluate:
         evaluate = (*evaluate, "transfer")
-    sizes = str(values.get("sizes", "demo"))
-    find_sizes(sizes)
-    rivals = values.get("rivals", False)
-    if not isinstance(rivals, bool):
-        raise DuetError(f"{source}: rivals is true or false, not {rivals!r}")
+    effort = check_effort(values.get("effort", "standard"), source)
+    baselines = values.get("baselines", False)
+    if not isinstance(baselines, bool):
+        raise DuetError(f"{source}: baselines is true or false, not {shown(baselines)}")
     runs: dict[str, Run] = {}
     for labels, changes in _combinations(vary, source):
         if any(_holds(when, labels) for when in skipped):
@@ -122,7 +127,7 @@ def expand(values: Mapping[str, Any], name: str = "study", source: str = "the st
         where = f"{source}, {' '.join(labels.values())}" if labels else source
         for layer in (shared, changes):
             check_file(layer, where)
-        run = Run(labels, from_dict(merge(recipe, shared, changes), where), evaluate, sizes, transfer, rivals)
+        run = Run(labels, from_dict(merge(recipe, shared, changes), where), evaluate, effort, transfer, baselines)
         runs.setdefault(run.key, run)
     if not runs:
         raise DuetError(f"{source} has no run: every combination is skipped")

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -14,9 +13,10 @@ from ..error import DuetError, did_you_mean
 from ..progress import new_progress
 from .computation import Failure, check_keep, is_trained, tidy
 from .cost import expected_seconds, say_seconds, seconds_left
+from .images import Looked, other_images, quiet_data
 from .local import Ended, Place, check_jobs, in_turn, side_by_side
 from .plan import Run, Study
-from .record import LATER, Record, finished
+from .record import LATER, Record, finished, readable_records
 
 log = logging.getLogger(__name__)
 
@@ -65,11 +65,13 @@ def run_study(
     check_jobs(jobs)
     place = Place(out, device, keep, jobs, tuple(plugins))
     start = find_engine(engine, jobs)
-    outcome, waiting = Outcome(), list[Run]()
+    outcome, waiting, look = Outcome(), list[Run](), Looked()
     for run in study.runs:
         record = finished(out, run)
         if record is None:
             waiting.append(run)
+        elif why := other_images(record, run, look):
+            outcome.failed[run.name] = why
         else:
             tidy(run, out, keep)
             outcome.done[run.name] = record
@@ -77,9 +79,9 @@ def run_study(
         return outcome
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[left]}"))
     trained = {run.key for run in waiting if is_trained(out, run)}
-    with _quiet_data(), new_progress(*columns, transient=True) as progress:
+    with quiet_data(), new_progress(*columns, transient=True) as progress:
         left = _say_left(waiting, outcome, jobs, trained)
-        bar = progress.add_task(study.name, total=len(study.runs), completed=len(outcome.done), left=left)
+        bar = progress.add_task(study.name, total=len(study.runs), completed=len(study.runs) - len(waiting), left=left)
         for run, found in start(tuple(waiting), place):
             waiting.remove(run)
             if isinstance(found, Failure):
@@ -109,35 +111,41 @@ def find_engine(engine: str | Engine, jobs: int = 1) -> Engine:
 
 
 def preview(study: Study, out: Path, jobs: int = 1) -> str:
-    """Every run with what it will take, as finished ones did, and how many are finished."""
+    """Every run with its record, or with the time that training and measuring will take; nothing is computed.
+
+    Times are those of records in the folder, also of other studies.
+    """
+    look = Looked()
     there = {run.key: finished(out, run) for run in study.runs}
-    records = [record for record in there.values() if record is not None]
+    others = {run.key for run in study.runs if (record := there[run.key]) and other_images(record, run, look)}
+    records = readable_records(out)
     trained = {run.key for run in study.runs if is_trained(out, run)}
     width = max(len(run.name) for run in study.runs)
     lines = []
     for run in study.runs:
-        record = there[run.key]
-        seconds = expected_seconds(run, records, run.key in trained)
-        told = "finished" if record is not None else say_seconds(seconds)
+        if run.key in others:
+            told = "finished on other images: will not be computed here"
+        elif there[run.key] is not None:
+            told = "finished"
+        else:
+            what = "measure" if run.key in trained else "train"
+            told = f"{what}: {say_seconds(expected_seconds(run, records, run.key in trained))}"
         lines.append(f"{run.name:<{width}}  {run.hash}  {run.experiment.epochs} epochs  {told}")
     waiting = [run for run in study.runs if there[run.key] is None]
+    to_measure = sum(run.key in trained for run in waiting)
+    counts = {
+        "finished": len(study.runs) - len(waiting) - len(others),
+        "finished on other images": len(others),
+        "to train": len(waiting) - to_measure,
+        "to measure": to_measure,
+    }
+    said = [f"{count} {what}" for what, count in counts.items() if count or what == "finished"]
     left = seconds_left(waiting, records, jobs, trained)
-    total = "" if not waiting else ", which is known once one is finished" if left is None else f": {say_seconds(left)}"
-    return "\n".join([*lines, f"{len(study.runs)} runs, {len(records)} finished, {len(waiting)} to compute{total}"])
+    total = ": nothing to compute" if not waiting else f": {say_seconds(left)}"
+    total = ", the time is known once one is finished" if left is None else total
+    return "\n".join([*lines, f"{len(study.runs)} runs, {', '.join(said)}{total}"])
 
 
 def _say_left(waiting: Sequence[Run], outcome: Outcome, jobs: int, trained: Collection[str]) -> str:
     left = seconds_left(waiting, list(outcome.done.values()), jobs, trained)
     return "" if left is None else f"about {say_seconds(left)} left"
-
-
-@contextmanager
-def _quiet_data() -> Iterator[None]:
-    """What is opened need not be said for every run."""
-    chatty = logging.getLogger("duet.data")
-    before = chatty.level
-    chatty.setLevel(logging.WARNING)
-    try:
-        yield
-    finally:
-        chatty.setLevel(before)

@@ -146,6 +146,20 @@ def _check_same(place: tuple[str, str], records: Sequence[Record]) -> None:
             if record.settings[key] != first[key]:
                 example = f"--where {key}={_written(record.settings[key])}"
                 raise DuetError(f"the runs of {' '.join(place)} differ in {key}, not in seeds alone; choose: {example}")
+        _check_same_images(place, records[0], record)
+
+
+def _check_same_images(place: tuple[str, str], first: Record, second: Record) -> None:
+    """Refuse to average over sets of images; another seed may draw another subset, but one of the same size."""
+    if not first.images or not second.images:
+        return
+    drawn = first.settings.get("subset") is not None
+    if first.images != second.images and not (drawn and first.images["count"] == second.images["count"]):
+        raise DuetError(
+            f"the runs of {' '.join(place)} are of other images: {first.name} of {first.images['count']} "
+            f"({first.images['fingerprint']}), {second.name} of {second.images['count']} "
+            f"({second.images['fingerprint']}); move the records of one set away"
+        )
 
 
 def _written(value: Any) -> str:

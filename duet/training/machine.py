@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import os
 import platform
 from collections.abc import Iterator
@@ -21,6 +22,8 @@ log = logging.getLogger(__name__)
 FILE = "machine.json"
 LONGEST = 10_000
 """Bytes that are read of it."""
+MOST_KEYS = 20
+LONGEST_TEXT = 40
 THREADS = "OMP_NUM_THREADS"
 """Lightning chooses a number of threads for several processes, unless this names one."""
 
@@ -40,9 +43,8 @@ def note_machine(run: Path, precision: str) -> None:
 def as_begun(run: Path) -> Iterator[None]:
     """With as many threads as a run was begun with, where they can be had; where bytes may differ, one line says so."""
     began, here = begun_on(run), this_machine()
-    began.pop("precision", None)  # config.yaml has it
     threads = began.pop("threads", here["threads"])
-    others = [f"{key} {value}, here {here[key]}" for key, value in began.items() if value != here[key]]
+    others = [f"{key} {value}, here {here[key]}" for key, value in began.items() if value != here.get(key, value)]
     possible = threads == here["threads"] or threads <= available_cores()
     if not possible:
         others.insert(0, f"threads {threads}, here {here['threads']}")
@@ -66,7 +68,7 @@ def as_begun(run: Path) -> Iterator[None]:
 
 
 def begun_on(run: Path) -> dict[str, Any]:
-    """What a run says of where it was begun; nothing where it was begun before there was such a file."""
+    """What a run says of where it was begun, long texts cut; nothing where it was begun before there was this file."""
     path = run / FILE
     if not path.exists():
         return {}
@@ -76,8 +78,18 @@ def begun_on(run: Path) -> dict[str, Any]:
         threads = plain["threads"]
         if type(threads) is not int or threads < 1:
             raise ValueError("an odd number of threads")
-        told = {key: str(plain[key])[:40] for key in ("torch", "processor", "precision") if key in plain}
-        return {"threads": threads, **{key: told[key] for key in ("torch", "processor")}, **told}
+        known = {"threads": threads, **{key: str(plain[key])[:LONGEST_TEXT] for key in ("torch", "processor")}}
+        others = [key for key in plain if key not in known and len(key) <= LONGEST_TEXT][:MOST_KEYS]
+        return {**known, **{key: _bounded(plain[key]) for key in others}}
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         log.warning("%s cannot be read: with how many threads the run was begun is not known", path)
         return {}
+
+
+def _bounded(value: Any) -> bool | int | float | str:
+    """A value as a record keeps it: a number or a short text."""
+    if isinstance(value, bool) or (isinstance(value, int) and abs(value) < 2**63):
+        return value
+    if isinstance(value, float) and math.isfinite(value):
+        return value
+    return str(value)[:LONGEST_TEXT]

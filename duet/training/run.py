@@ -47,6 +47,7 @@ from .outlook import check_batch, check_scales, warn_of_few_steps, warn_of_small
 from .process import LOCK, alone_in, choose_folder, clear_folder, free_folder
 from .recipe import read_yaml
 from .tracking import open_logger
+from .trained_images import check_same_images, note_images
 from .view_size import ViewSizes
 from .watch import Watch
 
@@ -110,6 +111,7 @@ def _train_alone(
     method = _method(experiment, backbone, method, (images.shape[1], images.shape[2]))
     experiment = _as_trained(experiment, method, backbone)
     _check_goes_on(run, experiment)
+    check_same_images(run, images)
     if unused := unused_keys(experiment):
         log.warning("%s has no %s: that has no effect", experiment.method, " and no ".join(unused))
     stack = stack or build_stack(experiment)
@@ -226,6 +228,7 @@ def _begin(run: Path, experiment: Experiment, images: Images) -> None:
         if before < experiment.epochs:
             os.replace(run / "model", free_folder(run / f"model-{before}-epochs"))
     note_machine(run, experiment.precision)
+    note_images(run, images)
     write_text(run / "config.yaml", experiment.to_yaml())
     _list_skipped(run, images)
 

@@ -110,5 +110,5 @@ def test_two_processes_train_and_save_one_artifact(tmp_path):
     assert encoder.embed(torch.rand(2, 1, 28, 28)).flat.shape == (2, 128)
     assert done.stdout.count("The model is in") == 1
     assert sorted(p.name for p in run.iterdir()) == [
-        *("checkpoints", "config.yaml", "machine.json", "metrics.csv", "model")
+        *("checkpoints", "config.yaml", "images.json", "machine.json", "metrics.csv", "model")
     ]

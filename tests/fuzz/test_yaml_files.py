@@ -27,7 +27,7 @@ STUDIES = [
         "change": [{"when": {"method": "simclr"}, "set": {"lr": 0.01}}],
         "skip": [{"method": "duet", "seed": 1}],
         "evaluate": ["classification"],
-        "sizes": "quick",
+        "effort": "quick",
     },
     {"base": {"data": "digits"}, "vary": {"group": ["rot360", ["rot4", "hue"]]}, "transfer": ["cifar10"]},
 ]

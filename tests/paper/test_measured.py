@@ -31,7 +31,7 @@ class Tried(Measured):
     groups = ("rot360",)
 
     def values(self, request):
-        return {**super().values(request), "base": TINY, "sizes": "quick"}
+        return {**super().values(request), "base": TINY, "effort": "quick"}
 
 
 class Classified(Tried):
@@ -57,8 +57,8 @@ def test_a_second_result_of_a_run_trains_nothing_and_keeps_the_first(tmp_path, m
     assert run.key in {path.stem for path in (tmp_path / "results").glob("*.json")}
 
 
-def scored(labels, scalars, rivals=None):
-    return Record("x", "h", {"seed": "0", **labels}, {}, [], "demo", scalars, rivals=rivals or {})
+def scored(labels, scalars, baselines=None):
+    return Record("x", "h", {"seed": "0", **labels}, {}, [], "standard", scalars, baselines=baselines or {})
 
 
 def test_readings_have_no_unit():
@@ -72,7 +72,7 @@ def test_readings_have_no_unit():
     assert with_readings(scored({"group": "x"}, {})).value("reading/probe") is None
 
 
-def test_the_scores_have_rows_of_rivals(tmp_path):
+def test_the_scores_have_rows_of_baselines(tmp_path):
     beside = {"pixels": {"classification/logistic": 0.41}, "untrained": {"classification/logistic": 0.33}}
     records = [
         scored({"group": group, "method": method}, {"classification/logistic": 0.5}, beside)
@@ -83,7 +83,7 @@ def test_the_scores_have_rows_of_rivals(tmp_path):
     rows = path.read_text().splitlines()[6:10]
     assert [row.split(" | ")[0] for row in rows] == ["| simclr", "| duet", "| pixels", "| untrained"]
     assert rows[2].count("0.41") == 2
-    assert all(run.rivals for run in Scores().study(Request(tmp_path)).runs)
+    assert all(run.baselines for run in Scores().study(Request(tmp_path)).runs)
 
 
 def test_they_are_runs_of_table_2(tmp_path):

@@ -116,7 +116,7 @@ def test_reproductions_are_listed_found_and_previewed(tmp_path, capsys):
     assert capsys.readouterr().out == listed
     assert re.search(r"^rrc-plus-one +Table 2", listed, flags=re.MULTILINE)
     assert main(["reproduce", "full-stack", "--dry-run", "--only", "rot4-essl", "--out", str(tmp_path)]) == 0
-    assert "3 runs, 0 finished, 3 to compute" in capsys.readouterr().out
+    assert "3 runs, 0 finished, 3 to train" in capsys.readouterr().out
     assert main(["reproduce", "full-stak"]) == 2
     assert "did you mean 'full-stack'" in capsys.readouterr().err
     assert main(["reproduce", "full-stack", "--scale", "huge"]) == 2

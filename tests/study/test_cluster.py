@@ -14,7 +14,7 @@ from duet.study.runner import run_study
 
 
 def test_a_node_answers_with_bytes_that_are_written_here(tmp_path, tiny):
-    [run] = expand({"base": tiny, "sizes": "quick"}).runs
+    [run] = expand({"base": tiny, "effort": "quick"}).runs
     place = Place(tmp_path)
     record = bring_back(do_on_node(job_of(run, place)), run, place)
     assert read_records(tmp_path) == [record]

@@ -57,12 +57,12 @@ def test_seconds_in_words(seconds, text):
 
 def test_a_preview_lists_runs_with_their_cost(tmp_path):
     study = expand(VALUES)
-    assert "4 runs, 0 finished, 4 to compute, which is known once" in preview(study, tmp_path)
+    assert "4 runs, 0 finished, 4 to train, the time is known once" in preview(study, tmp_path)
     took(study.runs[0], 95).save(tmp_path)
     lines = preview(study, tmp_path).splitlines()
     assert lines[0].endswith("10 epochs  finished")
-    assert lines[1].endswith("10 epochs  2 min")
-    assert lines[-1] == "4 runs, 1 finished, 3 to compute: 5 min"
+    assert lines[1].endswith("10 epochs  train: 2 min")
+    assert lines[-1] == "4 runs, 1 finished, 3 to train: 5 min"
 
 
 def test_a_preview_counts_no_training_that_is_over(tmp_path):
@@ -71,4 +71,15 @@ def test_a_preview_counts_no_training_that_is_over(tmp_path):
     model = run_folder(tmp_path, study.runs[1]) / "model"
     model.mkdir(parents=True)
     (model / "config.json").write_text("{}")
-    assert preview(study, tmp_path).splitlines()[1].endswith("10 epochs  5 s")
+    assert preview(study, tmp_path).splitlines()[1].endswith("10 epochs  measure: 5 s")
+    assert preview(study, tmp_path).splitlines()[-1] == "4 runs, 1 finished, 2 to train, 1 to measure: 3 min"
+    for run in study.runs:
+        took(run, 95).save(tmp_path)
+    assert preview(study, tmp_path).splitlines()[-1] == "4 runs, 4 finished: nothing to compute"
+
+
+def test_a_preview_learns_from_other_studies_of_the_folder(tmp_path):
+    took(expand(VALUES).runs[0], 95).save(tmp_path)
+    (tmp_path / "results" / "damaged.json").write_text("{")
+    [run] = expand({"base": {"preset": "demo", "epochs": 10, "method": "simclr", "seed": 7}}).runs
+    assert preview(expand({"base": run.experiment.to_dict()}), tmp_path).splitlines()[0].endswith("train: 2 min")

@@ -1,12 +1,13 @@
 """A study is a product of lists, with changes for single values, and its runs are named by their content."""
 
-from dataclasses import replace
+from dataclasses import dataclass, fields, replace
 
 import pytest
 import yaml
 
 from duet.error import DuetError
 from duet.study import expand, read_study
+from duet.study.computation import record_run
 from duet.training import Experiment
 
 METHODS = ["simclr", {"name": "duet0", "method": "duet", "weight": 0}, "duet"]
@@ -24,7 +25,7 @@ def test_a_run_is_what_the_preset_with_these_changes_is():
     [run] = expand({"base": {"preset": "cpu", "epochs": 3, "data": "digits"}}).runs
     assert run.experiment == Experiment.preset("cpu", epochs=3, data="digits")
     assert run.evaluate == ("classification",)
-    assert run.sizes == "demo"
+    assert run.effort == "standard"
 
 
 def test_a_value_may_have_a_name_and_change_several_keys():
@@ -68,6 +69,32 @@ def test_the_hash_stays_or_finished_runs_would_be_computed_again():
     assert run.hash == "0be09f6e8b11"
 
 
+@dataclass(frozen=True)
+class Wider(Experiment):
+    """An Experiment with keys that a later version might have."""
+
+    later_number: int = 2
+    later_list: tuple[str, ...] = ()
+
+
+def test_a_key_that_is_new_invalidates_no_record_where_it_is_at_its_default(monkeypatch):
+    [before] = expand({"base": {"preset": "demo", "bins": 16}}).runs
+    record = record_run(before, {}, {}, True)
+    monkeypatch.setattr("duet.study.plan.Experiment", Wider)
+    wider = replace(
+        before, experiment=Wider(**{e.name: getattr(before.experiment, e.name) for e in fields(Experiment)})
+    )
+    assert wider.hash == before.hash
+    assert record.answers(replace(wider, evaluate=()))
+    for changes in ({"later_number": 4}, {"later_list": ("16@0.5",)}):
+        other = replace(wider, evaluate=(), experiment=replace(wider.experiment, **changes))
+        assert other.hash != before.hash
+        assert not record.answers(other)
+        newer = record_run(replace(other, evaluate=()), {}, {}, True)
+        assert newer.answers(other)
+        assert not newer.answers(replace(wider, evaluate=()))
+
+
 def test_only_takes_whole_words_of_a_name():
     study = expand({"base": {"preset": "demo"}, "vary": {"method": METHODS, "seed": [1, 10]}})
     assert [run.name for run in study.only(["duet", "simclr-seed1"]).runs] == [
@@ -95,7 +122,7 @@ def test_only_takes_whole_words_of_a_name():
         ({"vary": {"seed": [1]}, "change": [{"when": {"seed": 1}}]}, "a change is"),
         ({"vary": {"method": ["essl"], "group": ["scale"]}}, "scale"),
         ({"evaluate": ["classify"]}, "no evaluation classify"),
-        ({"sizes": "huge"}, "no sizes 'huge'"),
+        ({"effort": "huge"}, "no effort 'huge'"),
         ({"base": {"encoder": "os:system"}}, "give --plugin os"),
         ({"vary": {"encoder": ["os:system"]}}, "give --plugin os"),
         ({"base": {"plugins": ["antigravity"]}}, "give --plugin antigravity"),
@@ -124,7 +151,7 @@ def test_a_file_is_read(tmp_path):
     [
         ({"vary": {"method": ["duet"]}, "skip": {"method": "dut"}}, "did you mean 'duet'?"),
         ({"vary": {"method": ["duet"]}, "skip": {"methd": "duet"}}, "did you mean 'method'?"),
-        ({"sizes": "dem"}, "did you mean 'demo'?"),
+        ({"effort": "standart"}, "did you mean 'standard'?"),
     ],
 )
 def test_a_word_that_is_not_known_is_answered_with_the_nearest(values, message):

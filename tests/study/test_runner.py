@@ -25,7 +25,7 @@ from tests import warm
 
 
 def study_of(base, **vary):
-    return expand({"base": base, "vary": vary, "sizes": "quick"})
+    return expand({"base": base, "vary": vary, "effort": "quick"})
 
 
 def test_every_run_is_trained_and_evaluated_once(tmp_path, tiny, monkeypatch):
@@ -48,7 +48,7 @@ def test_every_run_is_trained_and_evaluated_once(tmp_path, tiny, monkeypatch):
 
 
 def test_another_evaluation_needs_no_other_training(tmp_path, tiny, monkeypatch):
-    values = {"base": tiny, "sizes": "quick"}
+    values = {"base": tiny, "effort": "quick"}
     run_study(expand(values), tmp_path)
     monkeypatch.setattr("duet.study.computation.train", None)
     outcome = run_study(expand({**values, "evaluate": ["classification", "marginals"]}), tmp_path)
@@ -57,34 +57,34 @@ def test_another_evaluation_needs_no_other_training(tmp_path, tiny, monkeypatch)
     assert {key.split("/")[0] for key in record.scalars} == {"classification", "marginals"}
 
 
-def test_rivals_stand_beside_every_run_and_are_measured_once(tmp_path, tiny, monkeypatch):
-    values = {"base": tiny, "vary": {"method": ["simclr", "duet"]}, "sizes": "quick"}
+def test_baselines_stand_beside_every_run_and_are_measured_once(tmp_path, tiny, monkeypatch):
+    values = {"base": tiny, "vary": {"method": ["simclr", "duet"]}, "effort": "quick"}
     run_study(expand(values), tmp_path)
-    assert all(record.rivals == {} for record in read_records(tmp_path))
+    assert all(record.baselines == {} for record in read_records(tmp_path))
     monkeypatch.setattr("duet.study.computation.train", None)
-    study = expand({**values, "rivals": True})
+    study = expand({**values, "baselines": True})
     assert run_study(study, tmp_path).failed == {}
     duet, simclr = read_records(tmp_path)
-    assert duet.rivals == simclr.rivals
-    assert set(duet.rivals) == {"pixels", "untrained"}
+    assert duet.baselines == simclr.baselines
+    assert set(duet.baselines) == {"pixels", "untrained"}
     direct = evaluate(run_folder(tmp_path, study.runs[1]), "classification", sizes="quick", out=tmp_path / "direct")
     pixels = direct["classification"].rivals["pixels"].scalars["logistic"]
-    assert duet.rival("pixels").value("classification/logistic") == pixels
-    assert duet.rival("pixels").labels["method"] == "pixels"
+    assert duet.baseline("pixels").value("classification/logistic") == pixels
+    assert duet.baseline("pixels").labels["method"] == "pixels"
     assert duet.value("classification/logistic") == direct["classification"].scalars["logistic"]
-    kept = {path.parent.name for path in (tmp_path / "rivals").rglob("classification.json")}
+    kept = {path.parent.name for path in (tmp_path / "baselines").rglob("classification.json")}
     assert kept == {"pixels", "untrained"}
     monkeypatch.setattr("duet.study.computation.compute", None)  # nothing is measured again
     run_study(study, tmp_path)
     assert "--no-rivals" not in next(command_lines(study, tmp_path))
-    with pytest.raises(DuetError, match="rivals is true or false"):
-        expand({**values, "rivals": "pixels"})
+    with pytest.raises(DuetError, match="baselines is true or false"):
+        expand({**values, "baselines": "pixels"})
 
 
 def test_a_failing_run_does_not_stop_the_others(tmp_path, tiny, capsys):
     path = tmp_path / "mine.yaml"
     broken = {"name": "broken", "data": str(tmp_path / "nowhere")}
-    values = {"base": tiny, "vary": {"images": [broken, {"name": "digits", "data": "digits"}]}, "sizes": "quick"}
+    values = {"base": tiny, "vary": {"images": [broken, {"name": "digits", "data": "digits"}]}, "effort": "quick"}
     path.write_text(yaml.safe_dump(values))
     assert main(["study", "run", str(path), "--out", str(tmp_path / "out"), "--keep", "none"]) == 1
     out, err = capsys.readouterr()
@@ -96,7 +96,7 @@ def test_a_failing_run_does_not_stop_the_others(tmp_path, tiny, capsys):
 
 @pytest.mark.parametrize("damage", ["", "{}", '{"format": 1}', "\x00"])
 def test_a_damaged_record_is_computed_again(tmp_path, tiny, damage):
-    study = expand({"base": tiny, "sizes": "quick"})
+    study = expand({"base": tiny, "effort": "quick"})
     [before] = run_study(study, tmp_path).done.values()
     (tmp_path / "results" / f"{before.key}.json").write_text(damage)
     [after] = run_study(study, tmp_path).done.values()
@@ -126,7 +126,7 @@ def test_what_another_process_computes_is_waited_for_at_the_end(tmp_path, tiny, 
 
 def test_several_at_a_time_give_the_same_numbers_and_go_on_past_a_failure(tmp_path, tiny, monkeypatch):
     broken = {"name": "broken", "data": str(tmp_path / "nowhere")}
-    values = {"base": tiny, "vary": {"images": [{"name": "digits"}, broken]}, "sizes": "quick"}
+    values = {"base": tiny, "vary": {"images": [{"name": "digits"}, broken]}, "effort": "quick"}
     for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):  # other threads round otherwise
         monkeypatch.setenv(name, str(torch.get_num_threads()))
     outcome = run_study(expand(values), tmp_path / "two", jobs=2)
@@ -141,7 +141,7 @@ def test_several_at_a_time_give_the_same_numbers_and_go_on_past_a_failure(tmp_pa
 def test_killed_in_the_middle_it_ends_with_the_same_table(tmp_path, tiny, stop):
     tiny["epochs"] = 8
     path = tmp_path / "mine.yaml"
-    path.write_text(yaml.safe_dump({"base": tiny, "vary": {"seed": [0, 1]}, "sizes": "quick"}))
+    path.write_text(yaml.safe_dump({"base": tiny, "vary": {"seed": [0, 1]}, "effort": "quick"}))
     process = warm.Running(["study", "run", path, "--out", tmp_path / "out"])
     while process.poll() is None and not list((tmp_path / "out").glob("runs/seed0-*/config.yaml")):
         time.sleep(0.01)
@@ -159,7 +159,7 @@ def test_killed_in_the_middle_it_ends_with_the_same_table(tmp_path, tiny, stop):
 def test_sigterm_ends_the_processes_of_a_study_too(tmp_path, tiny):
     tiny["epochs"] = 2000
     path, out = tmp_path / "mine.yaml", tmp_path / "out"
-    path.write_text(yaml.safe_dump({"base": tiny, "vary": {"seed": [0, 1]}, "sizes": "quick"}))
+    path.write_text(yaml.safe_dump({"base": tiny, "vary": {"seed": [0, 1]}, "effort": "quick"}))
     process = warm.Running(["study", "run", path, "--out", out, "--jobs", "2"])
     while process.poll() is None and len(list(out.glob("runs/*/config.yaml"))) < 2:
         time.sleep(0.01)
@@ -195,5 +195,5 @@ def test_command_lines_give_the_runs_of_the_study(tmp_path, tiny, capsys):
         assert replace(shown, options={}) == replace(run.experiment, options={})
         folder = str(run_folder(out, run))
         assert words[words.index("&&") + 1 :] == [
-            *("duet", "evaluate", folder, "--only", "classification", "--sizes", "demo", "--no-rivals")
+            *("duet", "evaluate", folder, "--only", "classification", "--sizes", "standard", "--no-rivals")
         ]

@@ -140,9 +140,9 @@ def test_the_command_draws_a_folder(tmp_path, capsys):
 
 
 @pytest.mark.parametrize("value", ["much", [1], {}, 10**400])
-@pytest.mark.parametrize("place", ["scalars", "seconds", "rivals"])
+@pytest.mark.parametrize("place", ["scalars", "seconds", "baselines"])
 def test_a_record_with_what_is_no_number_is_refused(place, value):
     plain = next(iter(records())).to_dict()
-    plain[place] = {"pixels": {NAME: value}} if place == "rivals" else {NAME: value}
+    plain[place] = {"pixels": {NAME: value}} if place == "baselines" else {NAME: value}
     with pytest.raises(DuetError, match="does not hold a whole record"):
         record_of(plain, "a.json")

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from duet.training import resume, train
-from duet.training.machine import FILE, as_begun, this_machine
+from duet.training.machine import FILE, as_begun, begun_on, this_machine
 
 from .test_run import contents, cut_at
 
@@ -102,3 +102,17 @@ def test_what_is_damaged_is_said_and_the_run_goes_on(tmp_path, caplog, text):
     (tmp_path / FILE).write_text(text)
     with as_begun(tmp_path):
         assert "cannot be read" in caplog.text
+
+
+def test_what_else_a_run_notes_of_its_machine_is_kept_in_bounds(begun, caplog):
+    odd = {"precision": "bf16", "gpus": 2, "long": "x" * 500, "nested": {"a": [1] * 500}, "k" * 50: 1, "huge": 10**30}
+    many = {f"key{i}": 1.5 for i in range(50)}
+    run = begun(**odd, **many)
+    found = begun_on(run)
+    assert {key: found[key] for key in ("precision", "gpus", "key0")} == {"precision": "bf16", "gpus": 2, "key0": 1.5}
+    assert {key: found[key] for key in this_machine()} == this_machine()
+    assert len(found) == 3 + 20
+    assert all(len(str(value)) <= 40 and not isinstance(value, dict | list) for value in found.values())
+    assert "k" * 50 not in found
+    with as_begun(run):  # what is not known of this machine is not compared with it
+        assert not caplog.messages
