@@ -55,6 +55,8 @@ TRIALS: dict[str, Mapping[str, Any]] = {
     "tcr-8-views-16": {"contrast": "tcr", "projector": [1024, 256], "views": 8, "view_size": ["16"], "epochs": 4},
     "4-views-16": {"views": 4, "view_size": ["16"], "epochs": 8},
     "4-views": {"views": 4, "epochs": 4},
+    "resnet18-half-16": {"encoder": "resnet18-half", "view_size": ["16"], "epochs": 6},
+    "4-views-sizes": {"views": 4, "view_size": ["16@0.6", "24"], "epochs": 5},
     "sgd": {"optimizer": "sgd", "lr": 0.3, "betas": [0.9, 0.95], "weight_decay": 5e-4},
     "rrc-hue": {"stack": "rrc", "group": "hue"},
     "rrc-rot360-simclr": {"stack": "rrc", "group": "rot360"},

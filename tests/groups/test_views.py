@@ -203,6 +203,14 @@ def test_a_half_skipped_crop_leaves_the_skipped_whole():
     assert (view.images[~skipped] - images[~skipped]).abs().mean(dim=(1, 2, 3)).min() > 1e-3
 
 
+def test_the_blur_of_the_full_stack_may_be_left_out():
+    usual, without, rare = Stack.full(), Stack.full(blur=0.0), Stack.full(blur=0.1)
+    assert [type(stage.group) for stage in usual.stages[-1:]] == [Blur]
+    assert len(without.stages) == len(usual.stages) - 1
+    assert not any(isinstance(stage.group, Blur) for step in without.stages for stage in step.stages)
+    assert (usual.stages[-1].probability, rare.stages[-1].probability) == (0.5, 0.1)
+
+
 def test_rrc_plus_one_uses_the_full_stacks_probability():
     chances = {name: Stack.rrc_plus(name).stages[-1].probability for name in GROUPS}
     assert chances == {

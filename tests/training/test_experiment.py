@@ -5,11 +5,13 @@ import dataclasses
 import pytest
 import torch
 import yaml
+from torch import nn
 
 import duet
 from duet import GROUPS, Experiment
 from duet.cli.train import RECORDED, SECTIONS
 from duet.methods import ESSL, METHODS, Duet, Method, SimCLR, register_method
+from duet.networks import OnlineHead
 from duet.representation import Concatenated, Flat, Gaussian, Joint, Table, VonMises
 from duet.training.experiment import (
     build_layout,
@@ -22,8 +24,9 @@ from duet.training.experiment import (
     unused_keys,
 )
 from duet.training.recipe import merge, preset, presets, read_yaml
+from duet.training.step import parameter_groups
 
-PRESETS = ["demo", "cpu", "photos", "paper", "paper-full-stack"]
+PRESETS = ["demo", "cpu", "cifar", "cifar-best", "photos", "paper", "paper-full-stack"]
 
 
 @pytest.mark.parametrize("name", PRESETS)
@@ -126,6 +129,10 @@ def test_every_field_is_a_flag():
         ({"method": "simclr", "options": {"weight": 3}}, "simclr has no option 'weight'; it has leave_out"),
         ({"method": "essl", "group": "scale"}, "ESSL has no meaning for scale"),
         ({"precison": 16}, "did you mean 'precision'"),
+        ({"views": 1}, "a contrast needs 2 views of an image or more; views is 1"),
+        ({"views": 257}, "views can be at most 256"),
+        ({"blur": 1.5}, "blur is a probability, from 0 to 1; it is 1.5"),
+        ({"optimizer": "lars"}, "one of adam, adamw, sgd"),
         ({"learning_rate": 1}, "did you mean 'lr'"),
     ],
 )
@@ -347,3 +354,22 @@ def test_a_recipe_turns_where_there_is_a_rotation():
     assert Experiment.preset("photos", turns=2).turns == 2
     assert Experiment.preset("photos", method="simclr").turns == 4  # which has no table, and so no use for it
     assert Experiment.preset("demo").turns == 1
+
+
+def test_weight_decay_may_leave_out_biases_and_norms():
+    experiment = from_dict({"decay_norms": False, "encoder": "tiny", "projector": [8], "weight_decay": 0.1})
+    method, head = build_method(experiment), OnlineHead(128, 10)
+    decayed, others = parameter_groups(method, head, decay_norms=False)
+    assert "weight_decay" not in decayed
+    assert others["weight_decay"] == 0
+    norms = {p for m in method.modules() if isinstance(m, nn.BatchNorm1d | nn.BatchNorm2d) for p in m.parameters()}
+    assert norms | {head.linear.bias} == set(others["params"])
+    assert {*decayed["params"], *others["params"]} == {*method.parameters(), *head.parameters()}
+    (together,) = parameter_groups(method, head)
+    assert "weight_decay" not in together
+
+
+def test_a_run_says_how_many_views_its_method_draws():
+    """The key is the loop's: DUET has an option of the same name."""
+    made = build_method(from_dict({"views": 4, "encoder": "tiny", "options": {"views": "separate"}, "group": "rot4"}))
+    assert (made.view_count, made.views) == (4, "separate")

@@ -81,6 +81,7 @@ class Killed(BaseException):
     [
         *((1, 7, {}), (4, 6, {}), (4, 8, {}), (None, 3, {})),
         *((3, 6, {"accumulate": 2}), (1, 8, {"accumulate": 4}), (4, 6, {"precision": "64"})),
+        (4, 6, {"optimizer": "sgd", "views": 3, "contrast": "sigreg"}),
         (2, 4, {"accumulate": 2, "exact": True}),
         # The second half has other views: it must be known how much of the training is done.
         (2, 5, {"group": ("rot4",), "options": {"views": "separate", "full": 1.0, "full_from": 0.5}}),
@@ -251,6 +252,7 @@ def test_training_learns(tmp_path, tiny):
         {"precision": "bf16"},
         {"options": {"views": "separate", "full": 0.5}, "group": "rot4"},
         {"optimizer": "adamw", "normalize": False},
+        {"optimizer": "sgd", "decay_norms": False, "views": 3, "contrast": "vicreg", "view_size": ["14@0.5", "28"]},
         {"reference": "relative"},
         {"group": ["rot360", "scale"], "layout": "joint", "bins": 4},
         {"group": ["rot4", "hflip"]},
