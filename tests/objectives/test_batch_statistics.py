@@ -10,6 +10,7 @@ from scipy.stats import ortho_group
 
 from duet.error import DuetError
 from duet.objectives import sigreg, tcr, vicreg
+from duet.objectives.joined import smaller_gram
 
 from .test_objectives import views
 
@@ -161,6 +162,8 @@ def test_vicreg_of_whitened_equal_views_is_nothing():
 
 def test_the_smaller_matrix_gives_the_same_value():
     """Zero features change neither covariances nor cosines, but which matrix is the smaller."""
+    assert smaller_gram(torch.zeros(2, 6, 4)).shape == (2, 4, 4)
+    assert smaller_gram(torch.zeros(2, 6, 24)).shape == (2, 6, 6)
     first, second = scattered(6, 4)
     wide = [torch.nn.functional.pad(view, (0, 20)) for view in (first, second)]
     options = {"invariance": 0.0, "variance": 0.0}
