@@ -57,14 +57,20 @@ TRIALS: dict[str, Mapping[str, Any]] = {
     "4-views": {"views": 4, "epochs": 4},
     "resnet18-half-16": {"encoder": "resnet18-half", "view_size": ["16"], "epochs": 6},
     "4-views-sizes": {"views": 4, "view_size": ["16@0.6", "24"], "epochs": 5},
+    "tcr-8-patches": {
+        **{"contrast": "tcr", "projector": [1024, 256], "views": 8, "view_size": ["16"], "area": [0.2, 0.3]},
+        **{"epochs": 4, "blur": 0.0},
+    },
+    "sizes-16-24-no-blur": {"view_size": ["16@0.4", "24"], "epochs": 10, "blur": 0.0},
+    "rrc-hue-sizes": {"stack": "rrc", "group": "hue", "view_size": ["16@0.4", "24"], "epochs": 10},
     "sgd": {"optimizer": "sgd", "lr": 0.3, "betas": [0.9, 0.95], "weight_decay": 5e-4},
     "rrc-hue": {"stack": "rrc", "group": "hue"},
     "rrc-rot360-simclr": {"stack": "rrc", "group": "rot360"},
 }
 
 
-def run(name: str, seed: int) -> dict[str, Any]:
-    """Train a trial and judge it."""
+def run(name: str, seed: int, keep: Path | None = None) -> dict[str, Any]:
+    """Train a trial and judge it; its model is copied into `keep`."""
     experiment = from_dict({**FULL, **TRIALS[name], "seed": seed})
     kept = keep_aside(open_data(experiment), True, experiment.batch_size)
     began, clock = time.process_time(), time.monotonic()
@@ -72,6 +78,8 @@ def run(name: str, seed: int) -> dict[str, Any]:
         duet.train(experiment, Path(folder) / "run", quiet=True)
         spent = {"cpu_seconds": time.process_time() - began, "seconds": time.monotonic() - clock}
         encoder = duet.load(Path(folder) / "run", device="cpu")
+    if keep is not None:
+        encoder.save(keep / f"{name}-seed{seed}")
     found: dict[str, Any] = {"settings": TRIALS[name], "seed": seed, "threads": torch.get_num_threads()}
     found |= {key: round(value, 1) for key, value in spent.items()}
     found["running"] = judge(encoder, kept)
@@ -103,6 +111,7 @@ def main() -> None:
     parser.add_argument("names", nargs="*", metavar="NAME", help="trials")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=Path("docs/results/budget.json"))
+    parser.add_argument("--keep", type=Path, metavar="DIR", help="keep the models there")
     parser.add_argument("--list", action="store_true", help="name the trials")
     args = parser.parse_args()
     if unknown := [name for name in args.names if name not in TRIALS]:
@@ -114,7 +123,7 @@ def main() -> None:
         key = f"{name}-seed{args.seed}"
         if key in _read(args.out):
             continue
-        found = run(name, args.seed)
+        found = run(name, args.seed, args.keep)
         with locked(args.out.with_suffix(".lock"), wait=True):
             write_json(args.out, {**_read(args.out), key: found})
         print(key, json.dumps(found), flush=True)

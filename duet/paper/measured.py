@@ -12,7 +12,7 @@ from ..file import write_text
 from ..study.computation import run_folder
 from ..study.form import as_csv, as_latex, as_markdown
 from ..study.record import Record, finished
-from ..study.table import tabulate
+from ..study.table import label_of, tabulate
 from .accuracy import GROUPS
 from .reproduction import Request
 from .studied import Studied
@@ -83,7 +83,7 @@ def rows_of_baselines(records: Sequence[Record]) -> list[Record]:
     found: dict[tuple[str, str, str], Record] = {}
     for record in records:
         for name in record.baselines:
-            found.setdefault((name, record.labels["group"], record.labels["seed"]), record.baseline(name))
+            found.setdefault((name, label_of(record, "group"), record.labels["seed"]), record.baseline(name))
     return list(found.values())
 
 
