@@ -40,6 +40,10 @@ class PatchEncoder:
     whitening: Tensor
     centroids: Tensor
 
+    def to(self, device: torch.device) -> PatchEncoder:
+        """The same on another device."""
+        return PatchEncoder(self.mean.to(device), self.whitening.to(device), self.centroids.to(device))
+
     @torch.no_grad()
     def __call__(self, images: Tensor) -> Tensor:
         """Codes of images, uint8 or float in [0,1], on the device of the centroids: (N,C,H,W) -> (N,4K)."""

@@ -26,7 +26,7 @@ KEYS = {
     "evaluate": "the evaluations of every run",
     "sizes": "how much the evaluations measure",
     "transfer": "other sets of images on which the features are tried",
-    "rivals": "whether pixels and an untrained network are measured beside every run",
+    "rivals": "whether pixels, an untrained network and k-means patches are measured beside every run",
 }
 WHERE = ("devices", "nodes", "strategy", "storage", "compile", "plugins")
 """Keys that say where a run is computed, not what."""

@@ -37,7 +37,7 @@ class Record:
     versions: dict[str, str] = field(default_factory=dict)
     machine: dict[str, Any] = field(default_factory=dict)  # on what it was trained, as far as that decides its bytes
     rivals: dict[str, dict[str, float | None]] = field(default_factory=dict)
-    """Scalars of those who have learned nothing, by their name."""
+    """Scalars of the baselines, by their name."""
     beside_rivals: list[str] = field(default_factory=list)  # the evaluations that they took part in
 
     @property

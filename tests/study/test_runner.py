@@ -66,14 +66,14 @@ def test_rivals_stand_beside_every_run_and_are_measured_once(tmp_path, tiny, mon
     assert run_study(study, tmp_path).failed == {}
     duet, simclr = read_records(tmp_path)
     assert duet.rivals == simclr.rivals
-    assert set(duet.rivals) == {"pixels", "untrained"}
+    assert set(duet.rivals) == {"pixels", "untrained", "patches"}
     direct = evaluate(run_folder(tmp_path, study.runs[1]), "classification", sizes="quick", out=tmp_path / "direct")
     pixels = direct["classification"].rivals["pixels"].scalars["logistic"]
     assert duet.rival("pixels").value("classification/logistic") == pixels
     assert duet.rival("pixels").labels["method"] == "pixels"
     assert duet.value("classification/logistic") == direct["classification"].scalars["logistic"]
     kept = {path.parent.name for path in (tmp_path / "rivals").rglob("classification.json")}
-    assert kept == {"pixels", "untrained"}
+    assert kept == {"pixels", "untrained", "patches"}
     monkeypatch.setattr("duet.study.computation.compute", None)  # nothing is measured again
     run_study(study, tmp_path)
     assert "--no-rivals" not in next(command_lines(study, tmp_path))
