@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any, NamedTuple, TypeVar
 
 import torch
@@ -48,17 +48,16 @@ class PatchEncoder:
     def __call__(self, images: Tensor) -> Tensor:
         """Codes of images, uint8 or float in [0,1], on the device of the centroids: (N,C,H,W) -> (N,4K)."""
         count = len(self.centroids)
-        images = _at_most(as_float(images), LARGEST).to(self.centroids)
-        height, width = (side - SIDE + 1 for side in images.shape[2:])
+        height, width = (side - SIDE + 1 for side in _size(images))
         block = max(1, BLOCK // (height * width * count))
-        found = images.new_empty(len(images), 4, count)
+        found = self.centroids.new_empty(len(images), 4, count)
         room = _Room.of(min(block, len(images)) * height * width, self.centroids)
         # |w - c|^2 = (w, |w|^2) (-2c, 1) + |c|^2 is one matrix product; whitening is folded into another.
         factor = torch.cat([-2 * self.centroids, self.centroids.new_ones(count, 1)], 1).T.contiguous()
         lengths, bias = self.centroids.square().sum(1), -(self.mean @ self.whitening)
         for part, out in zip(torch.split(images, block), torch.split(found, block), strict=True):
             patches, white, distances = (rows[: len(part) * height * width] for rows in room)
-            ends = _quadrants(part, patches)
+            ends = _quadrants(_float_images(part).to(self.centroids), patches)
             _normalise(patches)
             torch.addmm(bias, patches, self.whitening, out=white[:, :-1])
             torch.sum(torch.square(white[:, :-1]), 1, out=white[:, -1])
@@ -113,15 +112,20 @@ def fit_axes(encode: Callable[[Tensor], Tensor], images: Images, seed: int = 0) 
     return Axes(mean, torch.linalg.eigh((z.T @ z).double())[1].flip(1).float())
 
 
-def fitted_patches(images: Images, centroids: int, seed: int = 0) -> PatchEncoder:
-    """`fit_patches`, once in a process for the same images."""
-    return _once((images.fingerprint(), centroids, seed), lambda: fit_patches(images, centroids, seed))
+class FittedPatches:
+    """An encoder of patches for these training images, and its axes: fitted when first used, once in a process."""
 
+    def __init__(self, images: Images, centroids: int, seed: int = 0) -> None:
+        self.images, self.centroids, self.seed = images, centroids, seed
+        self.key = (images.fingerprint(), centroids, seed)
 
-def fitted_axes(images: Images, centroids: int, seed: int = 0) -> Axes:
-    """The principal axes of these centroids' codes, found once in a process for the same images."""
-    encode = fitted_patches(images, centroids, seed)
-    return _once((images.fingerprint(), centroids, seed, "axes"), lambda: fit_axes(encode, images, seed))
+    def encoder(self) -> PatchEncoder:
+        """`fit_patches` of the images."""
+        return _once(("encoder", self.key), lambda: fit_patches(self.images, self.centroids, self.seed))
+
+    def axes(self) -> Axes:
+        """The principal axes of the encoder's codes."""
+        return _once(("axes", self.key), lambda: fit_axes(self.encoder(), self.images, self.seed))
 
 
 def draw_patches(images: Images, count: int, seed: int = 0) -> Tensor:
@@ -129,8 +133,9 @@ def draw_patches(images: Images, count: int, seed: int = 0) -> Tensor:
     generator = torch.Generator().manual_seed(seed)
     each = -(-count // min(len(images), IMAGES))
     found = []
-    for part, _ in images.draw(min(IMAGES, count), seed):
-        windows = _windows(_at_most(as_float(part), LARGEST).float())
+    drawn = images.draw(min(IMAGES, count), seed)
+    for part in chain.from_iterable(torch.split(batch, 64) for batch, _ in drawn):
+        windows = _windows(_float_images(part).float())
         rows, columns = (torch.randint(side, (len(part), each), generator=generator) for side in windows.shape[1:3])
         found.append(windows[torch.arange(len(part)).unsqueeze(1), rows, columns].flatten(2).flatten(0, 1))
     return torch.cat(found)[:count]
@@ -170,10 +175,15 @@ def _windows(images: Tensor) -> Tensor:
     return images.unfold(2, SIDE, 1).unfold(3, SIDE, 1).permute(0, 2, 3, 1, 4, 5)
 
 
-def _at_most(images: Tensor, side: int) -> Tensor:
-    """Images of more pixels a side averaged down to it."""
-    size = (min(side, images.shape[2]), min(side, images.shape[3]))
+def _float_images(images: Tensor) -> Tensor:
+    """Images in [0,1], averaged down to at most LARGEST pixels a side."""
+    size, images = _size(images), as_float(images)
     return images if size == tuple(images.shape[2:]) else F.adaptive_avg_pool2d(images, size)
+
+
+def _size(images: Tensor) -> tuple[int, int]:
+    """Height and width in which images are coded."""
+    return min(LARGEST, images.shape[2]), min(LARGEST, images.shape[3])
 
 
 _FITTED: dict[Any, Any] = {}

@@ -17,7 +17,7 @@ from ..networks import build_backbone
 from ..networks.digest import fingerprint
 from ..pixels import as_float
 from ..representation import Flat
-from .patches import LEAST, fitted_axes, fitted_patches
+from .patches import LEAST, FittedPatches
 from .subject import Outsider, Subject
 
 RIVALS = {"pixels": "pixels", "untrained": "untrained network", "patches": "k-means patches"}
@@ -59,19 +59,17 @@ def patches(
     if not has_patches(train.shape):
         height, width = train.shape[1:]
         raise DuetError(f"k-means on patches needs images of at least {LEAST} x {LEAST} pixels, not {height} x {width}")
-    where, wide = device or torch.device("cpu"), 4 * centroids
+    where, wide, fitted = device or torch.device("cpu"), 4 * centroids, FittedPatches(train, centroids, seed)
     own = wide if dim is None else min(dim, wide, max(1, len(train) - 1))  # n images span n - 1 axes
 
     def features(images: Tensor) -> Tensor:
-        encode = fitted_patches(train, centroids, seed).to(where)
-        if dim is None:
-            return encode(images.to(where))
-        axes = fitted_axes(train, centroids, seed)
-        return torch.cat([axes(encode(part.to(where)), own) for part in torch.split(images, CODED)])
+        encode, axes = fitted.encoder().to(where), None if dim is None else fitted.axes()
+        codes = (encode(part.to(where)) for part in torch.split(images, CODED))
+        return torch.cat([z if axes is None else axes(z, own) for z in codes])
 
     layout = Flat(own)
     told = {"method": "patches", "layout": layout.to_dict(), "centroids": centroids, "fitting_seed": seed}
-    made = ("patches", train.fingerprint(), centroids, dim is None, own, seed)
+    made = ("patches", fitted.key, dim is None, own)
     digest = hashlib.sha256(repr(made).encode()).hexdigest()[:16]
     return Outsider(features, layout, dict(groups), device=where, description=told, digest=digest)
 

@@ -8,8 +8,8 @@ from torch.nn import functional as F
 
 from duet.data import MemoryImages
 from duet.error import DuetError
-from duet.evaluation import Context, Sizes, evaluate, rival
-from duet.evaluation.patches import fitted_axes, fitted_patches
+from duet.evaluation import Context, Sizes, evaluate
+from duet.evaluation.patches import FittedPatches
 from duet.evaluation.rival import RIVALS, patches, pixels, rivals_of, untrained
 from duet.groups import find_group
 from tests.conftest import random_encoder
@@ -81,7 +81,7 @@ def test_who_stands_beside_a_subject_depends_on_its_network_and_on_its_images(en
 
 def test_patches_have_four_features_a_centroid_or_as_many_as_are_wanted():
     x, own = images(9, seed=3), training()
-    encode, axes = fitted_patches(own, 5), fitted_axes(own, 5)
+    encode, axes = FittedPatches(own, 5).encoder(), FittedPatches(own, 5).axes()
     whole, reduced = patches(own, 5, None, ROT), patches(own, 5, 8, ROT)
     assert (whole.layout.dim, reduced.layout.dim) == (20, 8)
     torch.testing.assert_close(whole.features(x), encode(x))
@@ -93,7 +93,7 @@ def test_patches_have_four_features_a_centroid_or_as_many_as_are_wanted():
 
 
 def test_patches_are_named_by_what_they_are_fitted_on_before_they_are_fitted(monkeypatch):
-    monkeypatch.setattr(rival, "fitted_patches", None)
+    monkeypatch.setattr(FittedPatches, "encoder", None)
     told = patches(training(), 5, 8, ROT).digest
     assert told == patches(training(), 5, 8, ROT).digest
     others = [patches(training(seed=1), 5, 8, ROT), patches(training(), 6, 8, ROT), patches(training(), 5, 9, ROT)]
@@ -114,7 +114,7 @@ def test_the_number_of_centroids_says_nothing_of_the_encoders_own_result(encoder
     assert second.scalars == first.scalars
     assert second.rivals["pixels"] == first.rivals["pixels"]
     assert second.rivals["patches"] != first.rivals["patches"]
-    monkeypatch.setattr(rival, "fitted_patches", None)  # what is kept needs no fit
+    monkeypatch.setattr(FittedPatches, "encoder", None)  # what is kept needs no fit
     assert evaluate(more, ["spectrum"], out=tmp_path, progress=False)["spectrum"].rivals == second.rivals
 
 
