@@ -14,7 +14,7 @@ import argparse
 import json
 import statistics
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -28,6 +28,11 @@ from duet.evaluation.classification import accuracy, logistic
 from duet.evaluation.patches import CONTRAST, SIDE, PatchEncoder, fit_axes, fit_patches
 
 T = TypeVar("T")
+STRENGTHS = (
+    0.001,
+    0.01,
+    0.1,
+)  # of the regression that are tried; of thousands of features, weaker ones converge slowly
 
 
 def timed(run: Callable[[], T]) -> tuple[T, float]:
@@ -76,23 +81,24 @@ def codes_of(encoder: PatchEncoder, images: Images) -> tuple[Tensor, Tensor]:
     return torch.cat([own for own, _ in parts]), torch.cat([labels for _, labels in parts if labels is not None])
 
 
-def measured(train: Images, test: Images, centroids: int, widths: list[int], seed: int) -> dict[str, Any]:
-    """Accuracies and seconds for one number of centroids."""
-    encoder, fitting = timed(lambda: fit_patches(train, centroids, seed))
-    found: dict[str, Any] = {"fit_seconds": round(fitting, 1)}
-    found["speed"] = speed(encoder, test.sample(64, seed).float() / 255)
-    print(centroids, json.dumps(found), flush=True)
-    ((z, labels), (z_test, test_labels)), coding = timed(lambda: (codes_of(encoder, train), codes_of(encoder, test)))
-    axes, turning = timed(lambda: fit_axes(encoder, train, seed))
-    found |= {"code_seconds": round(coding, 1), "axes_seconds": round(turning, 1), "linear": {}}
-    print(centroids, "coded and turned", round(coding), round(turning), flush=True)
+def measured(
+    train: Images, test: Images, centroids: int, widths: list[int], seed: int
+) -> Iterator[tuple[str, dict[str, Any] | float]]:
+    """Seconds and accuracies for one number of centroids, each as soon as it is known."""
+    encoder, seconds = timed(lambda: fit_patches(train, centroids, seed))
+    yield "fit_seconds", round(seconds, 1)
+    yield "speed", speed(encoder, test.sample(64, seed).float() / 255)
+    ((z, labels), (z_test, test_labels)), seconds = timed(lambda: (codes_of(encoder, train), codes_of(encoder, test)))
+    yield "code_seconds", round(seconds, 1)
+    axes, seconds = timed(lambda: fit_axes(encoder, train, seed))
+    yield "axes_seconds", round(seconds, 1)
     for width in [*(width for width in sorted(widths) if width < z.shape[1]), z.shape[1]]:
         own, other = (part if width == z.shape[1] else axes(part, width) for part in (z, z_test))
-        fit, seconds = timed(lambda own=own, other=other: logistic(own, labels, other, seed, dtype=torch.float32))  # type: ignore[misc]
+        start = time.process_time()
+        fit = logistic(own, labels, other, seed, STRENGTHS, torch.float32)
         right = None if fit.predicted is None else accuracy(fit.predicted, test_labels.numpy())
-        found["linear"][str(width)] = {"accuracy": right, "strength": fit.strength, "seconds": round(seconds, 1)}
-        print(centroids, width, found["linear"][str(width)], flush=True)
-    return found
+        seconds = round(time.process_time() - start, 1)
+        yield f"{width} features", {"accuracy": right, "strength": fit.strength, "seconds": seconds}
 
 
 def main() -> None:
@@ -114,12 +120,13 @@ def main() -> None:
         figures = json.loads(options.out.read_text())
         figures.pop("machine", None)
     for centroids in options.centroids:
-        figures[f"{options.data}, {centroids} centroids"] = {
-            **{"seed": options.seed, "train_images": len(train), "test_images": len(test)},
-            **measured(train, test, centroids, options.widths, options.seed),
-        }
-        if options.out:
-            write(options.out, figures)
+        own: dict[str, Any] = {"seed": options.seed, "train_images": len(train), "test_images": len(test)}
+        figures[f"{options.data}, {centroids} centroids"] = own
+        for name, value in measured(train, test, centroids, options.widths, options.seed):
+            own[name] = value
+            print(f"{centroids} centroids, {name}: {json.dumps(value)}", flush=True)
+            if options.out:
+                write(options.out, figures)
 
 
 if __name__ == "__main__":
