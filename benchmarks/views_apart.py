@@ -3,11 +3,11 @@
 python benchmarks/views_apart.py [--runs FOLDER] [--out FILE]
 
 The runs are those of `duet reproduce full-stack` on quarter turns (seed 0, images in $DUET_DATA), and three more; those
-that FOLDER holds are not trained again. Beside them stand pixels and the untrained network. Of 5,000 other training
-images: a logistic regression's class, the turns that are read off the table at full size, and a linear probe of them.
-At half size the turns are read off images averaged over 2 x 2 pixels: the size of the extra views. Four looks are those
-of a model with turns=4, at the four quarter turns; at half size they cost as much as one at full size. Whoever chooses
-an option chooses it here, and not on test images.
+that FOLDER holds are not trained again. Beside them stand pixels, the untrained network and k-means patches. Of 5,000
+other training images: a logistic regression's class, the turns that are read off the table at full size, and a linear
+probe of them. At half size the turns are read off images averaged over 2 x 2 pixels: the size of the extra views. Four
+looks are those of a model with turns=4, at the four quarter turns; at half size they cost as much as one at full size.
+Whoever chooses an option chooses it here, and not on test images.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ import duet
 from duet.data import Images, open_images
 from duet.data.split import balanced_subset
 from duet.evaluation.classification import accuracy, logistic
+from duet.evaluation.context import Sizes
 from duet.evaluation.rival import rivals_of
 from duet.evaluation.subject import Subject
 from duet.groups import GROUPS
@@ -124,7 +125,7 @@ def main() -> None:
         print(run.labels["method"], found, flush=True)
         write(args.out, {"methods": figures})
     own, others = held_out(run)
-    for name, rival in rivals_of(encoder, others.shape).items():
+    for name, rival in rivals_of(encoder, own, Sizes.centroids).items():
         figures[name] = judge(rival, own, others)
         print(name, figures[name], flush=True)
     write(args.out, {"methods": figures})

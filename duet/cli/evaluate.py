@@ -37,7 +37,7 @@ their name in RUN/results.
             "--decoder", metavar="small|paper", help="size and training of the decoder (default: as the sizes have it)"
         )
         parser.add_argument(
-            "--no-rivals", dest="rivals", action="store_false", help="leave out the pixels and the untrained network"
+            "--no-rivals", dest="rivals", action="store_false", help="leave out pixels, untrained network and patches"
         )
         parser.add_argument("--seed", type=SEED, default=0, help="of what is drawn [%(default)s]")
         parser.add_argument("--data", help="other images than the run's own")

@@ -14,14 +14,16 @@ class Score(Command):
 
     name = "score"
     summary = "compare any encoders: what they know of the class and of a transformation"
-    description = """Score any encoders on the same images, beside rivals that have learned nothing: the pixels, and
-each network untrained. An ENCODER is one of
+    description = """Score any encoders on the same images, beside baselines: the pixels, each network untrained, and
+k-means on patches, which needs no gradient. An ENCODER is one of
 
   runs/duet-rot360-digits   a run, a model's folder, a shipped model, an id on the Hub
   timm:resnet50             a pretrained model of timm, with its own normalisation and size
   mypkg.models:build        a function of yours that returns a module or a function of images in [0, 1]
   untrained:resnet18        a network of ours with fresh weights
   pixels                    the image itself, averaged over cells
+  patches                   k-means on whitened patches of the training images, with as many features as the others
+  patches:800, :800/256     the same with 800 centroids: all 3,200 features, or the first 256 of them by PCA
   features.parquet          features that you computed: columns id, g in [0, 1] and the features; perhaps label
 
   duet score digits-rot360 untrained:small --data digits --group rot360 --html card.html
@@ -50,7 +52,7 @@ each network untrained. An ENCODER is one of
             help="rotations through a disc, or with black corners, which give the angle away [%(default)s]",
         )
         parser.add_argument(
-            "--no-rivals", dest="rivals", action="store_false", help="leave out the pixels and the untrained networks"
+            "--no-rivals", dest="rivals", action="store_false", help="leave out pixels, untrained networks and patches"
         )
         add_turns(parser)
         parser.add_argument("--out", type=Path, metavar="FILE", help="all numbers, as JSON")

@@ -21,12 +21,16 @@ from ..networks import BACKBONES, build_backbone
 from ..networks.backbone import TIMM, build_module
 from ..plugin import is_spec
 from ..representation import Flat
+from .context import Sizes
 from .input import batch_of, fit_images
-from .rival import pixels, untrained
+from .rival import patches, pixels, untrained
 from .subject import Outsider, Subject, as_subject
 
 UNTRAINED = "untrained:"
 PIXELS = "pixels"
+PATCHES = "patches"
+SIZED = (PIXELS, PATCHES)
+"""Those that take as many features as the first of the others has."""
 WIDTH = 128  # numbers that pixels are pooled to where no encoder says how many
 
 Groups = Mapping[str, Group]
@@ -57,10 +61,15 @@ class Named(ABC):
         """Make it ready for these images; `width`: how many features others have."""
 
 
-def find_encoder(name: str, device: torch.device, turns: int | None = None) -> Named:
-    """A run, a model's folder, a shipped model, a Hub id, timm:NAME, module:build, pixels or untrained:NAME."""
+def find_encoder(name: str, device: torch.device, turns: int | None = None, centroids: int = Sizes.centroids) -> Named:
+    """A run, a model's folder, a shipped model, a Hub id, timm:NAME, module:build, or a baseline.
+
+    Baselines: pixels, untrained:NAME, patches (of so many `centroids`), patches:K and patches:K/FEATURES.
+    """
     if name == PIXELS:
         return _Pixels()
+    if re.fullmatch(rf"{PATCHES}(:[\d/].*)?", name):  # patches:build is a function of the user's
+        return _Patches(name, centroids)
     if name.startswith(UNTRAINED):
         return _Untrained(name)
     if name.startswith(TIMM):
@@ -76,6 +85,26 @@ class _Pixels(Named):
     def build(self, images: Images, groups: Groups, device: torch.device, seed: int, width: int) -> Candidate:
         """The image itself, pooled."""
         return Candidate(self.name, pixels(images.shape, width, groups, device), rival=True)
+
+
+class _Patches(Named):
+    """k-means on whitened patches of the training images."""
+
+    def __init__(self, name: str, centroids: int) -> None:
+        self.name, self.centroids, self.dim = name, centroids, None
+        if name == PATCHES:
+            return
+        found = re.fullmatch(rf"{PATCHES}:(\d{{1,6}})(?:/(\d{{1,6}}))?", name)
+        count, dim = (None if part is None else int(part) for part in found.groups()) if found else (0, None)
+        if count is None or count < 2 or dim == 0:
+            raise DuetError(f"{name}: say {PATCHES}, {PATCHES}:800 or {PATCHES}:800/256, for centroids and features")
+        self.centroids, self.dim = count, dim
+
+    def build(self, images: Images, groups: Groups, device: torch.device, seed: int, width: int) -> Candidate:
+        """Four features a centroid, reduced where a width is named or, with no number at all, to that of the others."""
+        dim = width if self.name == PATCHES else self.dim
+        subject = patches(images, self.centroids, dim, groups, device, seed)
+        return Candidate(self.name, subject, rival=True, facts={"centroids": self.centroids})
 
 
 class _Trained(Named):

@@ -43,6 +43,7 @@ class Sizes:
     queries: int = 4  # retrieval's queries an image
     probe: int = 4000  # training images for probes and for fitting the actions
     views: int = 4  # of each of them, at random elements
+    centroids: int = 100  # of the k-means patches that stand beside the subject
     decoder: str = "small"  # or "paper": size and training of the decoder
     decoder_steps: int | None = None  # of its training; None: as many as its recipe has
 
@@ -54,16 +55,16 @@ class Sizes:
         for key, value in asdict(self).items():
             if key == "decoder":
                 continue
-            least = {"probe": 8}.get(key, 2 if key in ("images", "sweep", "copies", "views") else 1)
+            least = {"probe": 8}.get(key, 2 if key in ("images", "sweep", "copies", "views", "centroids") else 1)
             if value is not None and value < least:
                 raise DuetError(f"{key} must be at least {least}; it is {value}")
 
 
 SIZES = {
-    "quick": Sizes(train=600, test=300, images=30, few=8, probe=400, decoder_steps=150),
+    "quick": Sizes(train=600, test=300, images=30, few=8, probe=400, centroids=50, decoder_steps=150),
     "demo": Sizes(),
     "standard": Sizes(),  # what a study calls them
-    "paper": Sizes(images=1000, few=1000, sweep=100, probe=20_000, decoder="paper"),
+    "paper": Sizes(images=1000, few=1000, sweep=100, probe=20_000, centroids=800, decoder="paper"),
 }
 
 
@@ -148,7 +149,8 @@ class Context:
             "train_images": len(self.train),
             "test_images": len(self.test),
             "seed": self.seed,
-            "sizes": asdict(self.sizes),
+            # What the patches beside it are stands in their own description.
+            "sizes": {key: value for key, value in asdict(self.sizes).items() if key != "centroids"},
         }
 
     @property

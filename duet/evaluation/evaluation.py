@@ -55,7 +55,7 @@ class Evaluation(ABC):
     on_request: ClassVar[bool] = False
     """Whether it is done only when it is named."""
     rivals: ClassVar[bool] = True
-    """Whether pixels and an untrained network are measured beside the subject."""
+    """Whether pixels, an untrained network and k-means patches are measured beside the subject."""
     order: ClassVar[int] = 100
     """Where it stands among the others when they are done and shown, the lowest first."""
     shown: ClassVar[tuple[str, ...]] = ("*",)

@@ -38,7 +38,7 @@ class Result:
     """`scalars` and `arrays` (tensors too) by name; `provenance` says in plain values what was measured on what.
 
     `intervals` hold 95 % of what other draws of the images would have given, for the scalars that matter; `rivals` the
-    same scalars of who has learned nothing, by name.
+    same scalars of the baselines (pixels, an untrained network, k-means patches), by name.
     """
 
     name: str

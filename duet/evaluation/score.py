@@ -1,4 +1,4 @@
-"""The score card: any encoders on the same images under the same groups, beside rivals that have learned nothing."""
+"""The score card: any encoders on the same images under the same groups, beside pixels, patches, untrained networks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ..model import orbit_views
 from ..pixels import as_float
 from ..progress import Track, track, without_bar
 from .advice import advise
-from .candidate import WIDTH, Candidate, Named, find_encoder
+from .candidate import PATCHES, PIXELS, SIZED, WIDTH, Candidate, Named, find_encoder
 from .card import Card, FeatureShares, Row
 from .classification import accuracy, nearest_neighbours
 from .context import Context, Sizes
@@ -28,7 +28,7 @@ from .evaluation import EVALUATIONS
 from .layer import check_layers, find_layers, layer_contexts
 from .ready import ReadyContext
 from .result import Result
-from .rival import pixels
+from .rival import has_patches, patches, pixels
 from .sensitivity import group_share
 from .stored_features import open_features
 from .suite import evaluate, find_sizes, flatten, open_splits
@@ -68,7 +68,7 @@ def score(
     kinds = [find_group(group) for group in groups]
     chosen, where = find_sizes(sizes), find_device(device)
     files = [name for name in encoders if _is_file(name)]
-    named = [find_encoder(name, where, turns) for name in encoders if not _is_file(name)]
+    named = [find_encoder(name, where, turns, chosen.centroids) for name in encoders if not _is_file(name)]
     rows: list[Row] = []
     found: list[FeatureShares] = []
     protocol: dict[str, Any] = {"data": None, "sizes": asdict(chosen), "seed": seed, "views": chosen.views}
@@ -126,20 +126,23 @@ class _Scorer:
         self.shares: list[FeatureShares] = []
 
     def candidates(self, named: Sequence[Named], rivals: bool) -> list[Candidate]:
-        """Those that were named, and their rivals: every network untrained, pixels as many as its features are."""
+        """Those that were named, and their rivals: networks untrained, pixels and patches of as many features."""
         known = {group.name: group for group in self.groups}
         built: list[Candidate] = []
-        for own in sorted(named, key=lambda one: one.name == "pixels"):  # which takes its width from the others
+        for own in sorted(named, key=lambda one: one.name in SIZED):  # which take their width from the others
             width = built[0].subject.layout.dim if built else WIDTH
             built.append(own.build(self.train, known, self.device, self.seed, width))
         found = {_identity(candidate): candidate for candidate in built}
         for candidate in built if rivals else ():
             if candidate.rival:
                 continue
-            pooled = pixels(self.test.shape, candidate.subject.layout.dim, known, self.device)
-            others = [Candidate("pixels", pooled, rival=True)]
+            dim, centroids = candidate.subject.layout.dim, self.sizes.centroids
+            others = [Candidate(PIXELS, pixels(self.test.shape, dim, known, self.device), rival=True)]
             if candidate.fresh is not None:
                 others.append(Candidate(f"untrained {candidate.name}", candidate.fresh, rival=True))
+            if has_patches(self.train.shape):
+                coded = patches(self.train, centroids, dim, known, self.device, self.seed)
+                others.append(Candidate(PATCHES, coded, rival=True, facts={"centroids": centroids}))
             for other in others:
                 found.setdefault(_identity(other), other)
         return list(_distinct(found.values()))

@@ -23,7 +23,7 @@ from .context import SIZES, Context, Sizes
 from .evaluation import EVALUATIONS, Evaluation, Inapplicable, evaluation_of
 from .result import Result, Scores
 from .rival import RIVALS, rivals_of
-from .subject import load_subject
+from .subject import Subject, load_subject
 from .verdict import judge
 
 
@@ -125,8 +125,8 @@ def evaluate(
 ) -> dict[str, Result]:
     """The results of all evaluations, or of `only` some, by name; those of a run are written to RUN/results.
 
-    Beside each stands what rivals reach that have learned nothing (`Result.rivals`), unless `rivals` is False. Their
-    own results are kept in `rivals` of the same folder, or in the folder that `rivals` names.
+    Beside each stands what pixels, an untrained network and k-means patches reach (`Result.rivals`), unless `rivals` is
+    False. Their own results are kept in `rivals` of the same folder, or in the folder that `rivals` names.
 
     Results of other images than the run's own go to a folder inside, named after them. What the folder holds already is
     kept if it was measured on the same weights, images and sizes, unless `force`.
@@ -163,7 +163,9 @@ class _Rivals:
     """The rivals of a subject, each with a context of its own: what is computed for one evaluation serves the next."""
 
     def __init__(self, context: Context, folder: Path | None, wanted: bool | str | os.PathLike[str]) -> None:
-        found = {} if wanted is False else rivals_of(context.subject, context.test.shape, context.seed)
+        found: dict[str, Subject] = {}
+        if wanted is not False:
+            found = rivals_of(context.subject, context.train, context.sizes.centroids, context.seed)
         self._contexts = {
             name: replace(context, subject=subject, groups=(), run=None, _cache={}) for name, subject in found.items()
         }

@@ -1,4 +1,4 @@
-"""Learned, partly, or not: what a number is worth beside chance and beside rivals that have learned nothing."""
+"""Learned, partly, or not: what a number is worth beside chance, pixels, an untrained network and patches."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .result import Result, Scores
 from .wording import join, number, percent
 
 LEAST = 0.1  # of the way from chance to perfect, below which nothing was learned whatever the interval says
-NAMES = {"pixels": "the pixels", "untrained": "an untrained network"}
+NAMES = {"pixels": "the pixels", "untrained": "an untrained network", "patches": "k-means patches"}
 """Rivals as they stand in a sentence."""
 
 

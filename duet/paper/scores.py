@@ -1,4 +1,4 @@
-"""The runs of Table 2 beside pixels and an untrained network: class, element, retrieval and spectrum."""
+"""The runs of Table 2 beside pixels, an untrained network and patches: class, element, retrieval and spectrum."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ DIGITS = 9
 
 @register
 class Scores(Measured):
-    """What every method's features know, and what those who have learned nothing know."""
+    """What every method's features know, and what the baselines know."""
 
     name = "scores"
-    summary = "the runs of Table 2 beside pixels and an untrained network: class, element, retrieval, spectrum"
+    summary = "the runs of Table 2 beside pixels, an untrained network and patches: class, element, retrieval, spectrum"
     evaluate = ("classification", "recovery", "spectrum", "retrieval")
     scalars = (
         *("classification/logistic", "reading/table", "reading/probe", "reading/content_probe"),

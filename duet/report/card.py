@@ -25,8 +25,8 @@ LABELLED = 12  # points that a picture can name
 LONGEST = 24  # characters of a layer's name on an axis
 LOG_FROM = 1e-3  # errors below are drawn there
 EVERYONE = (
-    "Every encoder: what it knows of the class, and of the transformation. Hollow: rivals that have learned nothing. "
-    "Lines: 95 % intervals."
+    "Every encoder: what it knows of the class, and of the transformation. Hollow: baselines, such as pixels and "
+    "k-means patches. Lines: 95 % intervals."
 )
 DEPTH = (
     "From the first layer to the last: what its mean over the image still knows, and what a grid of means does. "

@@ -27,7 +27,7 @@ KEYS = {
     "evaluate": "the evaluations of every run",
     "effort": "how much the evaluations measure: quick, standard or paper",
     "transfer": "other sets of images on which the features are tried",
-    "baselines": "whether pixels and an untrained network are measured beside every run",
+    "baselines": "whether pixels, an untrained network and k-means patches are measured beside every run",
 }
 WHERE = ("devices", "nodes", "strategy", "storage", "compile", "plugins")
 """Keys that say where a run is computed, not what."""

@@ -44,7 +44,7 @@ class Record:
     images: dict[str, Any] = field(default_factory=dict)
     """Count and fingerprint of the images that were trained on, those of calibration left out; empty where unknown."""
     baselines: dict[str, dict[str, float | None]] = field(default_factory=dict)
-    """Scalars of the baselines that have learned nothing, by name."""
+    """Scalars of the baselines, by name."""
     beside_baselines: list[str] = field(default_factory=list)  # the evaluations that they took part in
 
     @property

@@ -46,7 +46,7 @@ def test_a_card_a_page_and_the_features(capsys, tmp_path):
     assert "written to card.html" in out
     card = json.loads((tmp_path / "card.json").read_text())
     final = [row["encoder"] for row in card["rows"] if row["layer"] is None]
-    assert final == ["digits-rot360", "pixels", "untrained digits-rot360"]
+    assert final == ["digits-rot360", "pixels", "untrained digits-rot360", "patches"]
     layers = [row["layer"] for row in card["rows"] if row["layer"] is not None]
     assert layers == [f"body.{name} ({kind})" for name in ("stem", "blocks.0") for kind in ("pooled", "grid")]
     assert card["protocol"]["groups"][0]["corners"] == "circle"
@@ -86,6 +86,7 @@ def test_a_file_of_features(capsys, tmp_path):
         (["pixels", "--data", "digits", "--group", "rot360", "--html", "card"], "should end in .html"),
         (["digits-rot360", "--data", "digits", "--group", "hue"], "hue changes nothing"),
         (["untrained:smal", "--data", "digits", "--group", "rot360"], "did you mean 'small'?"),
+        (["patches:800/0", "--data", "digits", "--group", "rot360"], "say patches, patches:800 or patches:800/256"),
         (["none.parquet", "--group", "rot360"], "none.parquet"),
         (
             ["digits-rot360", "--data", "digits", "--group", "rot360", "--layers", "body.block.1"],

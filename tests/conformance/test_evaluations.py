@@ -243,7 +243,8 @@ def test_a_name_and_what_is_measured_is_enough(registry, contexts, registered):
     assert evaluation.title == "brightest pixel"
     results = evaluate(contexts["table"], ["brightest_pixel"], progress=False)
     value = f"{results['brightest_pixel'].scalars['mean_of_it']:.3f}"  # of the images, and so the rivals' too
-    assert table(results).split() == ["brightest_pixel", "pixels", "untrained", "mean_of_it", *[value] * 3]
+    rivals = ["pixels", "untrained", "patches"]
+    assert table(results).split() == ["brightest_pixel", *rivals, "mean_of_it", *[value] * 4]
     result = results["brightest_pixel"]
     assert result.provenance["group"] == "rot360"
     assert evaluation.summary(result) == {"mean_of_it": "mean of it"}

@@ -97,6 +97,18 @@ def test_pixels_and_fresh_networks_are_rivals():
     assert torch.allclose(first.module.std.flatten(), std)
 
 
+def test_patches_by_name_have_their_centroids_and_their_width():
+    source = images(side=12, n=40)
+    plain, whole, reduced = (build(name, source, width=10) for name in ("patches", "patches:6", "patches:6/7"))
+    assert all(own.rival for own in (plain, whole, reduced))
+    assert [own.facts for own in (plain, whole, reduced)] == [{"centroids": n} for n in (100, 6, 6)]
+    assert [own.subject.layout.dim for own in (plain, whole, reduced)] == [10, 24, 7]  # the first as wide as the others
+    assert reduced.subject.features(source.tensors()[0]).shape == (40, 7)
+    few = find_encoder("patches", CPU, centroids=5).build(source, ROTATION, CPU, 0, 128)
+    assert few.subject.layout.dim == 20
+    assert few.subject.description["centroids"] == 5
+
+
 def test_a_module_of_the_users(tmp_path, monkeypatch):
     (tmp_path / "mine_for_scores.py").write_text(
         "import torch\n"
@@ -183,6 +195,10 @@ def test_what_timm_does_not_have_is_one_line(timm, monkeypatch):
     ("name", "message"),
     [
         ("untrained:resnet33", "did you mean 'resnet32'"),
+        ("patches:1", "say patches, patches:800 or patches:800/256"),
+        ("patches:800/0", "say patches, patches:800 or patches:800/256"),
+        ("patches:800/two", "say patches, patches:800 or patches:800/256"),
+        ("patches:build", "cannot import"),  # a function of a file patches.py
         ("digits-rot36", "no model 'digits-rot36'"),
         ("no_such_module_at_all:build", "cannot import"),
     ],

@@ -1,16 +1,20 @@
-"""Rivals: the pixels, pooled by hand, and the same network without its training."""
+"""Rivals: the pixels, pooled by hand, the same network without its training, and k-means on patches."""
+
+from dataclasses import replace
 
 import pytest
 import torch
 from torch.nn import functional as F
 
 from duet.data import MemoryImages
+from duet.error import DuetError
 from duet.evaluation import Context, Sizes, evaluate
-from duet.evaluation.rival import pixels, rivals_of, untrained
+from duet.evaluation.patches import FittedPatches
+from duet.evaluation.rival import RIVALS, patches, pixels, rivals_of, untrained
 from duet.groups import find_group
 from tests.conftest import random_encoder
 
-SIZES = Sizes(images=6, few=4, sweep=6, copies=6, queries=2, probe=40, views=2, train=40, test=20)
+SIZES = Sizes(images=6, few=4, sweep=6, copies=6, queries=2, probe=40, views=2, train=40, test=20, centroids=4)
 ROT = {"rot360": find_group("rot360")}
 
 
@@ -18,9 +22,13 @@ def images(n=40, channels=1, side=12, seed=0):
     return torch.rand(n, channels, side, side, generator=torch.Generator().manual_seed(seed))
 
 
+def training(side=12, seed=0):
+    return MemoryImages("made", "train", (255 * images(side=side, seed=seed)).byte(), torch.arange(40) % 4)
+
+
 def context(encoder):
-    train = MemoryImages("made", "train", images(), torch.arange(40) % 4)
-    test = MemoryImages("made", "test", images(20, seed=1), torch.arange(20) % 4)
+    train = training()
+    test = MemoryImages("made", "test", (255 * images(20, seed=1)).byte(), torch.arange(20) % 4)
     return Context(encoder, train, test, ROT["rot360"], SIZES)
 
 
@@ -64,16 +72,56 @@ def test_the_untrained_network_leaves_the_callers_random_numbers_alone(encoder):
     torch.testing.assert_close(torch.rand(3), expected)
 
 
-def test_a_network_that_cannot_be_built_anew_has_pixels_only(encoder):
-    assert list(rivals_of(encoder, (1, 12, 12))) == ["pixels", "untrained"]
-    encoder.backbone.recipe = None
-    assert list(rivals_of(encoder, (1, 12, 12))) == ["pixels"]
+def test_who_stands_beside_a_subject_depends_on_its_network_and_on_its_images(encoder):
+    assert list(rivals_of(encoder, training(), 4)) == list(RIVALS)
+    assert list(rivals_of(encoder, training(side=11), 4)) == ["pixels", "untrained"]  # too small for patches
+    encoder.backbone.recipe = None  # the network cannot be built anew
+    assert list(rivals_of(encoder, training(), 4)) == ["pixels", "patches"]
+
+
+def test_patches_have_four_features_a_centroid_or_as_many_as_are_wanted():
+    x, own = images(9, seed=3), training()
+    encode, axes = FittedPatches(own, 5).encoder(), FittedPatches(own, 5).axes()
+    whole, reduced = patches(own, 5, None, ROT), patches(own, 5, 8, ROT)
+    assert (whole.layout.dim, reduced.layout.dim) == (20, 8)
+    torch.testing.assert_close(whole.features(x), encode(x))
+    torch.testing.assert_close(reduced.features(x), axes(encode(x), 8))
+    assert patches(own, 5, 64, ROT).layout.dim == 20  # no more than there are
+    assert patches(own, 50, 64, ROT).layout.dim == 39  # nor than the training images span
+    with pytest.raises(DuetError, match="at least 12 x 12 pixels, not 11 x 11"):
+        patches(training(side=11), 5, 8, ROT)
+
+
+def test_patches_are_named_by_what_they_are_fitted_on_before_they_are_fitted(monkeypatch):
+    monkeypatch.setattr(FittedPatches, "encoder", None)
+    told = patches(training(), 5, 8, ROT).digest
+    assert told == patches(training(), 5, 8, ROT).digest
+    others = [patches(training(seed=1), 5, 8, ROT), patches(training(), 6, 8, ROT), patches(training(), 5, 9, ROT)]
+    others += [
+        patches(training(), 5, None, ROT),
+        patches(training(), 5, 20, ROT),
+        patches(training(), 5, 8, ROT, seed=1),
+    ]
+    assert len({told, *(other.digest for other in others)}) == 7
+
+
+def test_the_number_of_centroids_says_nothing_of_the_encoders_own_result(encoder, tmp_path, monkeypatch):
+    few = context(encoder)
+    more = replace(few, sizes=replace(SIZES, centroids=5), _cache={})
+    assert few.provenance() == more.provenance()
+    first = evaluate(few, ["spectrum"], out=tmp_path, progress=False)["spectrum"]
+    second = evaluate(more, ["spectrum"], out=tmp_path, progress=False)["spectrum"]
+    assert second.scalars == first.scalars
+    assert second.rivals["pixels"] == first.rivals["pixels"]
+    assert second.rivals["patches"] != first.rivals["patches"]
+    monkeypatch.setattr(FittedPatches, "encoder", None)  # what is kept needs no fit
+    assert evaluate(more, ["spectrum"], out=tmp_path, progress=False)["spectrum"].rivals == second.rivals
 
 
 def test_rivals_stand_beside_every_result_and_are_kept(encoder, tmp_path):
     found = evaluate(context(encoder), ["classification", "spectrum"], out=tmp_path, progress=False)
     for name, result in found.items():
-        assert set(result.rivals) == {"pixels", "untrained"}
+        assert list(result.rivals) == list(RIVALS)
         assert set(result.rivals["pixels"].scalars) & set(result.scalars)
         assert (tmp_path / "rivals" / "pixels" / f"{name}.json").exists()
     kept = (tmp_path / "rivals" / "untrained" / "spectrum.json").stat().st_mtime_ns
@@ -88,7 +136,7 @@ def test_rivals_can_be_left_out_and_added_later(encoder, tmp_path):
     assert not (tmp_path / "rivals").exists()
     later = evaluate(context(encoder), ["spectrum"], out=tmp_path, progress=False)["spectrum"]
     assert later.scalars == without.scalars
-    assert set(later.rivals) == {"pixels", "untrained"}
+    assert set(later.rivals) == set(RIVALS)
 
 
 def test_two_runs_can_share_their_rivals(encoder, tmp_path):

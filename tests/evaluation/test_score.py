@@ -19,7 +19,7 @@ from duet.groups import GROUPS
 
 from .test_stored_features import features, write
 
-SMALL = Sizes(images=12, few=4, sweep=6, copies=6, queries=2, probe=40, views=3)
+SMALL = Sizes(images=12, few=4, sweep=6, copies=6, queries=2, probe=40, views=3, centroids=6)
 ENCODER = """
 import torch
 
@@ -54,7 +54,7 @@ def test_a_row_for_everyone_and_their_rivals(place):
     card = score(["mine_to_score:build", "untrained:tiny"], ["rot360", "rot4"], "grey", sizes=SMALL, progress=False)
     names = [(row.encoder, row.group, row.layer, row.rival) for row in card.rows]
     who = [("mine_to_score:build", False), ("untrained:tiny", True), ("pixels", True)]
-    who.append(("untrained mine_to_score:build", True))
+    who += [("untrained mine_to_score:build", True), ("patches", True)]
     assert names == [(name, group, None, rival) for name, rival in who for group in ("rot360", "rot4")]
     for row in card.rows:
         for name in SCORED:
@@ -63,6 +63,18 @@ def test_a_row_for_everyone_and_their_rivals(place):
         assert "classification/logistic" in row.intervals
     assert card.rows[0].facts == {"image_size": [12, 12], "channels": 1, "features": 24}
     assert "spectrum/difference_accuracy" in card.rows[1].scalars
+
+
+def test_patches_by_name_stand_beside_each_other_and_the_default_ones_are_there_once(place):
+    names = ["mine_to_score:build", "patches", "patches:5", "patches:5/3"]
+    card = score(names, ["rot4"], "grey", sizes=SMALL, progress=False)
+    rows = {row.encoder: row.facts for row in card.rows}
+    assert list(rows) == [names[0], "patches:5", "patches:5/3", "patches", "pixels", f"untrained {names[0]}"]
+    assert [rows[name] for name in names[1:]] == [
+        {"centroids": 6, "features": 24},  # as many as the network has
+        {"centroids": 5, "features": 20},
+        {"centroids": 5, "features": 3},
+    ]
 
 
 def test_its_numbers_are_those_of_the_suite(place):
@@ -125,7 +137,7 @@ def test_layers_have_rows_of_their_own(place):
     for row in layers:
         assert row.encoder == "mine_to_score:build"
         assert {"spectrum/capacity_1", "classification/knn", "equivariance/sensitivity"} <= set(row.scalars)
-    assert [part.layer for part in card.shares] == [None, "0 (pooled)", "0 (grid)", "3 (pooled)", None, None]
+    assert [part.layer for part in card.shares] == [None, "0 (pooled)", "0 (grid)", "3 (pooled)", None, None, None]
     with pytest.raises(ValueError, match="no layer '7'"):
         score(["mine_to_score:build"], ["rot360"], "grey", sizes=SMALL, layers=["7"], progress=False)
 

@@ -55,6 +55,14 @@ def test_levels_of_a_share(value, ends, pixels, level):
     assert judge(classification(value, ends, pixels)).level is level
 
 
+def test_patches_that_reach_more_are_said_to():
+    verdict = judge(recovery(9.46, (8.8, 10.3), {"pixels": 17.9, "untrained": 43.0, "patches": 6.0}))
+    assert verdict.level is Level.PARTLY
+    told = say(verdict)
+    assert "of an untrained network 43.0°, of k-means patches 6.0° and ignoring" in told
+    assert told.endswith("Better: k-means patches.")
+
+
 def test_it_says_the_number_its_interval_and_who_stands_beside():
     verdict = judge(recovery(9.46, (8.8, 10.3), {"pixels": 17.9}))
     assert verdict.value == "9.5° [8.8° to 10.3°]"

@@ -6,9 +6,10 @@ from functools import partial
 import pytest
 
 from duet.evaluation import EVALUATIONS, Result, Sizes, evaluate
+from duet.evaluation.rival import RIVALS
 from duet.paper import demo
 
-TINY = Sizes(train=100, test=50, images=8, sweep=8, copies=8, queries=2, probe=64, decoder_steps=1)
+TINY = Sizes(train=100, test=50, images=8, sweep=8, copies=8, queries=2, probe=64, centroids=4, decoder_steps=1)
 
 
 @pytest.mark.slow
@@ -19,7 +20,7 @@ def test_the_whole_of_it(tmp_path, monkeypatch, capsys):
     assert {"classification/logistic", "recovery/probe_median_error_degrees"} <= set(summary["simclr"])
     assert "recovery/median_error_degrees" in summary["duet"]
     wanted = {"median_difference_error_degrees", "invariant_dimensions", "equivariant_planes"}
-    for name in ("duet", "simclr", "pixels", "untrained"):
+    for name in ("duet", "simclr", *RIVALS):
         assert {f"spectrum/{key}" for key in wanted} <= set(summary[name])
         assert "equivariance/error_fitted" in summary[name]
     assert "recovery/median_error_degrees" not in summary["simclr"]
@@ -35,6 +36,7 @@ def test_the_whole_of_it(tmp_path, monkeypatch, capsys):
     assert "DUET" in shown
     assert "SimCLR" in shown
     assert "pixels" in shown
+    assert "k-means patches" in shown
 
 
 def retrieval(**scalars):

@@ -73,15 +73,16 @@ def test_readings_have_no_unit():
 
 
 def test_the_scores_have_rows_of_baselines(tmp_path):
-    beside = {"pixels": {"classification/logistic": 0.41}, "untrained": {"classification/logistic": 0.33}}
+    own = {"pixels": 0.41, "untrained": 0.33, "patches": 0.62}
+    beside = {name: {"classification/logistic": value} for name, value in own.items()}
     records = [
         scored({"group": group, "method": method}, {"classification/logistic": 0.5}, beside)
         for group in ("rot4", "hue")
         for method in ("simclr", "duet")
     ]
     [path] = Scores().tables(records, tmp_path, "method", "group")
-    rows = path.read_text().splitlines()[6:10]
-    assert [row.split(" | ")[0] for row in rows] == ["| simclr", "| duet", "| pixels", "| untrained"]
+    rows = path.read_text().splitlines()[6:11]
+    assert [row.split(" | ")[0] for row in rows] == ["| simclr", "| duet", "| pixels", "| untrained", "| patches"]
     assert rows[2].count("0.41") == 2
     assert all(run.baselines for run in Scores().study(Request(tmp_path)).runs)
 

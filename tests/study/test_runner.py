@@ -66,14 +66,14 @@ def test_baselines_stand_beside_every_run_and_are_measured_once(tmp_path, tiny, 
     assert run_study(study, tmp_path).failed == {}
     duet, simclr = read_records(tmp_path)
     assert duet.baselines == simclr.baselines
-    assert set(duet.baselines) == {"pixels", "untrained"}
+    assert set(duet.baselines) == {"pixels", "untrained", "patches"}
     direct = evaluate(run_folder(tmp_path, study.runs[1]), "classification", sizes="quick", out=tmp_path / "direct")
     pixels = direct["classification"].rivals["pixels"].scalars["logistic"]
     assert duet.baseline("pixels").value("classification/logistic") == pixels
     assert duet.baseline("pixels").labels["method"] == "pixels"
     assert duet.value("classification/logistic") == direct["classification"].scalars["logistic"]
     kept = {path.parent.name for path in (tmp_path / "baselines").rglob("classification.json")}
-    assert kept == {"pixels", "untrained"}
+    assert kept == {"pixels", "untrained", "patches"}
     monkeypatch.setattr("duet.study.computation.compute", None)  # nothing is measured again
     run_study(study, tmp_path)
     assert "--no-rivals" not in next(command_lines(study, tmp_path))
