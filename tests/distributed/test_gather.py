@@ -1,7 +1,5 @@
 """Two gloo processes give the value and the gradient of one process on the joined batch."""
 
-import socket
-
 import pytest
 import torch
 import torch.distributed
@@ -29,10 +27,9 @@ def local_rows(rank):
     return batch()[:, rank * N : (rank + 1) * N]
 
 
-def run_rank(rank, port, chunk, results):
+def run_rank(rank, meeting, chunk, results):
     torch.set_num_threads(1)
-    store = torch.distributed.TCPStore("127.0.0.1", port, WORLD, is_master=rank == 0)
-    torch.distributed.init_process_group("gloo", store=store, rank=rank, world_size=WORLD)
+    torch.distributed.init_process_group("gloo", init_method=meeting.as_uri(), rank=rank, world_size=WORLD)
     try:
         first, second = local_rows(rank)
         # 1. the gradient of the features themselves
@@ -49,18 +46,13 @@ def run_rank(rank, port, chunk, results):
         torch.distributed.destroy_process_group()
 
 
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
 @pytest.mark.parametrize("chunk", [None, 3])
-def test_two_ranks_equal_one_process_on_the_joined_batch(chunk):
+def test_two_ranks_equal_one_process_on_the_joined_batch(tmp_path, chunk):
     prepare()
     with CONTEXT.Manager() as manager:
         results = manager.dict()
-        torch.multiprocessing.start_processes(run_rank, (free_port(), chunk, results), WORLD, start_method="forkserver")
+        given = (tmp_path / "meeting", chunk, results)
+        torch.multiprocessing.start_processes(run_rank, given, WORLD, start_method="forkserver")
         ranks = [[torch.from_numpy(array) for array in results[rank]] for rank in range(WORLD)]
 
     joined = [view.clone().requires_grad_() for view in batch()]
