@@ -3,13 +3,16 @@
 Importing takes most of the seconds of a small command. What a process does stays in it, as if it had been started anew.
 """
 
+import contextlib
 import multiprocessing
 import multiprocessing.forkserver
 import os
+import pkgutil
 import runpy
 import sys
 import tempfile
 import traceback
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 from unittest import mock
@@ -62,13 +65,35 @@ class Running:
         """SIGKILL."""
         self._process.kill()
 
-    def wait(self, timeout=300):
-        """Until it ends; returns what it left."""
+    def wait(self, timeout=1740):
+        """Until it ends; returns what it left. The limit ends what hangs, before pytest's own does."""
         self._process.join(timeout)
         if self._process.exitcode is None:
             self.kill()
             raise TimeoutError(f"not done after {timeout} s")
         return Finished(self._process.exitcode, *(path.read_text() if path.exists() else "" for path in self._said))
+
+
+class Held(Running):
+    """A command that is held before each call of the function at `place`, from its first call on.
+
+    Until it has come there, this waits; EOFError where it ends before.
+    """
+
+    def __init__(self, place, *words, **environment):
+        self._gate, theirs = CONTEXT.Pipe()
+        super().__init__(words, target=partial(_held, place, theirs), **environment)
+        theirs.close()
+        self._gate.recv()
+
+    def step(self):
+        """Let it make this call, and wait until it has come to the next."""
+        self._gate.send("go on")
+        self._gate.recv()
+
+    def let_go(self):
+        """Let it make this call and all others."""
+        self._gate.close()
 
 
 def duet(*words, folder=None, **environment):
@@ -85,6 +110,21 @@ def _command(*words):
     from duet.cli import main
 
     return main(list(words))
+
+
+def _held(place, gate, *words):
+    from duet.cli import main
+
+    real = pkgutil.resolve_name(place)
+
+    def call(*arguments, **named):
+        with contextlib.suppress(EOFError, OSError):  # it was let go
+            gate.send("here")
+            gate.recv()
+        return real(*arguments, **named)
+
+    with mock.patch(place, call):
+        return main(list(words))
 
 
 def _run(target, words, folder, out, err, environment):

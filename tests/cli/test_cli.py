@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-import time
 
 import pytest
 import yaml
@@ -172,10 +171,8 @@ def test_a_file_never_makes_the_command_import_anything(capsys, tmp_path, monkey
         assert not (tmp_path / "sprung").exists()
 
 
-def test_help_answers_at_once_and_shows_every_section():
-    start = time.monotonic()
+def test_help_imports_nothing_heavy_and_shows_every_section():
     done = subprocess.run([sys.executable, "-m", "duet.cli", "--help"], capture_output=True, text=True, check=True)
-    assert time.monotonic() - start < 5  # importing torch alone would take longer on a busy machine
     assert "train" in done.stdout
     heavy = "print([name for name in ('torch', 'lightning', 'sklearn', 'matplotlib') if name in sys.modules])"
     light = ["import duet", "duet.__version__, dir(duet), duet.DuetError"]

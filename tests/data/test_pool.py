@@ -1,7 +1,6 @@
 """Work in order: alone while it is quick, by threads when it is slow, never far ahead."""
 
 import threading
-import time
 
 import pytest
 
@@ -9,12 +8,30 @@ from duet.data import pool
 from duet.data.pool import AHEAD, TRIED, Pool, in_parts
 
 
+class Clock:
+    """Time that passes only when somebody says so."""
+
+    now = 0.0
+
+    def perf_counter(self):
+        return self.now
+
+    def sleep(self, seconds):
+        self.now += seconds
+
+
+@pytest.fixture(autouse=True)
+def clock(monkeypatch):
+    monkeypatch.setattr(pool, "time", Clock())
+    return pool.time
+
+
 def quick(number):
     return number * 2, threading.get_ident()
 
 
 def slow(number):
-    time.sleep(0.003)
+    pool.time.sleep(0.003)
     return quick(number)
 
 
@@ -58,7 +75,7 @@ def test_what_becomes_slow_goes_to_threads_too():
 
 def test_large_items_are_not_waited_for_long():
     def large(number):
-        time.sleep(0.06)
+        pool.time.sleep(0.06)
         return quick(number)
 
     me = threading.get_ident()
@@ -85,11 +102,11 @@ def test_an_error_reaches_the_caller_at_its_place(work):
         next(results)
 
 
-def test_the_consumers_time_is_not_the_works():
+def test_the_consumers_time_is_not_the_works(clock):
     workers = set()
     for _, worker in Pool().map(quick, range(TRIED + 10)):
         workers.add(worker)
-        time.sleep(0.002)
+        clock.sleep(0.002)
     assert workers == {threading.get_ident()}
 
 

@@ -1,6 +1,5 @@
 """Two gloo processes give the value and the gradient of one process on the joined batch."""
 
-import socket
 from functools import partial
 
 import pytest
@@ -57,10 +56,9 @@ def values(case, rank=None):
     return loss.detach(), list(features), [p.grad for p in plain.parameters()]
 
 
-def run_rank(rank, port, results):
+def run_rank(rank, meeting, results):
     torch.set_num_threads(1)
-    store = torch.distributed.TCPStore("127.0.0.1", port, WORLD, is_master=rank == 0)
-    torch.distributed.init_process_group("gloo", store=store, rank=rank, world_size=WORLD)
+    torch.distributed.init_process_group("gloo", init_method=meeting.as_uri(), rank=rank, world_size=WORLD)
     try:
         for case in CASES:
             loss, features, parameters = values(case, rank)
@@ -69,19 +67,14 @@ def run_rank(rank, port, results):
         torch.distributed.destroy_process_group()
 
 
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
 @pytest.fixture(scope="module")
-def found():
+def found(tmp_path_factory):
     """What every rank finds, of all cases."""
     prepare()
     with CONTEXT.Manager() as manager:
         results = manager.dict()
-        torch.multiprocessing.start_processes(run_rank, (free_port(), results), WORLD, start_method="forkserver")
+        given = (tmp_path_factory.mktemp("ranks") / "meeting", results)
+        torch.multiprocessing.start_processes(run_rank, given, WORLD, start_method="forkserver")
         return dict(results)
 
 

@@ -14,7 +14,6 @@ from duet.metrics import EquivarianceSpectrum
 from tests.warm import CONTEXT, prepare
 
 from ..representation.test_spectrum import features
-from .test_gather import free_port
 
 WORLD = 2
 
@@ -44,10 +43,9 @@ def callback_scores(rank, world):
     return OnlineEquivariance(images, "rot360", views=3, batch=20).score(trainer, module), module.images
 
 
-def run_rank(rank, port, results):
+def run_rank(rank, meeting, results):
     torch.set_num_threads(1)
-    store = torch.distributed.TCPStore("127.0.0.1", port, WORLD, is_master=rank == 0)
-    torch.distributed.init_process_group("gloo", store=store, rank=rank, world_size=WORLD)
+    torch.distributed.init_process_group("gloo", init_method=meeting.as_uri(), rank=rank, world_size=WORLD)
     try:
         # Unequal shares, and the views of one image in both of them.
         own = torch.arange(480) % 3 == 0 if rank == 0 else torch.arange(480) % 3 > 0
@@ -60,11 +58,12 @@ def run_rank(rank, port, results):
         torch.distributed.destroy_process_group()
 
 
-def test_two_ranks_equal_one_process():
+def test_two_ranks_equal_one_process(tmp_path):
     prepare()
     with CONTEXT.Manager() as manager:
         results = manager.dict()
-        torch.multiprocessing.start_processes(run_rank, (free_port(), results), WORLD, start_method="forkserver")
+        given = (tmp_path / "meeting", results)
+        torch.multiprocessing.start_processes(run_rank, given, WORLD, start_method="forkserver")
         found = [dict(results[rank]) for rank in range(WORLD)]
         (first, mine), (second, yours) = (results[f"callback {rank}"] for rank in range(WORLD))
     alone = EquivarianceSpectrum("rot360")

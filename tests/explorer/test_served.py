@@ -4,6 +4,7 @@ import http.client
 import io
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -76,10 +77,7 @@ def server(tmp_path_factory):
     (left / "lock").touch()
     (left / "upload.png").write_bytes(b"0" * 1000)
     run = make_model(tmp_path_factory.mktemp("model"), decoder=False)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    words = ["explore", str(run), "--no-browser", "--port", str(port), "--device", "cpu"]
+    words = ["explore", str(run), "--no-browser", "--device", "cpu"]
     log = temporary / "stderr"
     with open(log, "wb") as errors:
         process = subprocess.Popen(
@@ -90,25 +88,38 @@ def server(tmp_path_factory):
         )
     line = process.stdout.readline().decode()
     assert line.startswith("Exploring"), log.read_text()
+    port = int(re.search(r"at http://127\.0\.0\.1:(\d+)/", line)[1])
     yield SimpleNamespace(port=port, process=process, temporary=temporary, log=log)
     process.kill()
     process.wait()
     process.stdout.close()
 
 
+MARK = "/mark-"
+
+
 @pytest.fixture
 def lines(server):
     """The lines that the explorer has written since this was asked for."""
-    before = len(server.log.read_text().splitlines())
+
+    def wait_for(enough):
+        end = time.monotonic() + 120
+        while not enough(found := server.log.read_text().splitlines()) and time.monotonic() < end:
+            time.sleep(0.02)
+        return found
+
+    def all_lines():
+        """What is written until a request of ours is: nothing of an earlier one comes after it."""
+        mark = MARK + os.urandom(8).hex()
+        assert ask(server, "GET", mark)[0] == 404
+        found = wait_for(lambda found: any(mark in line for line in found))
+        return [line for line in found if MARK not in line]
+
+    before = len(all_lines())
 
     def written(least=1):
-        for _ in range(100):
-            found = server.log.read_text().splitlines()[before:]
-            if len(found) >= least:
-                break
-            time.sleep(0.05)
-        time.sleep(0.1)
-        return server.log.read_text().splitlines()[before:]
+        wait_for(lambda found: len([line for line in found if MARK not in line]) >= before + least)
+        return all_lines()[before:]
 
     return written
 
@@ -121,7 +132,7 @@ def folder(server):
 
 def ask(server, method, path, body=None, host=None, **headers):
     """(status, headers, body) of one request."""
-    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=120)
     connection.putrequest(method, path, skip_host=True)
     connection.putheader("Host", f"127.0.0.1:{server.port}" if host is None else host)
     for name, value in headers.items():
@@ -137,7 +148,7 @@ def ask(server, method, path, body=None, host=None, **headers):
 
 def raw(server, content, wait=True):
     """What comes back for these bytes, until the explorer closes the connection."""
-    with socket.create_connection(("127.0.0.1", server.port), timeout=20) as connection:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=120) as connection:
         connection.sendall(content)
         if not wait:
             return b""
@@ -407,10 +418,14 @@ def test_a_signal_closes_it_and_leaves_nothing(server):
     """The last one: with a page open and a file that nobody read."""
     with socket.create_connection(("127.0.0.1", server.port)) as page:
         page.sendall(b"GET /gradio_api/heartbeat/abc HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        assert b"ALIVE" in page.recv(4096) + page.recv(4096)
+        answer = b""
+        while b"ALIVE" not in answer:
+            part = page.recv(4096)
+            assert part, answer
+            answer += part
         assert send(server, photo())[0] == 200
         server.process.send_signal(signal.SIGTERM)
-        assert server.process.wait(timeout=30) == 0
+        assert server.process.wait() == 0
     assert [path.name for path in server.temporary.iterdir()] == ["stderr"]
     written = server.log.read_text()
     assert "Traceback" not in written

@@ -47,3 +47,18 @@ def started():
     for process in processes:
         process.kill()
         process.wait()
+
+
+@pytest.fixture
+def held():
+    """Start `duet ...`, held before each call of the function at a place in the code."""
+    processes = []
+
+    def start(place, *words):
+        processes.append(warm.Held(place, *words, COLUMNS=200))
+        return processes[-1]
+
+    yield start
+    for process in processes:
+        process.kill()
+        process.wait()

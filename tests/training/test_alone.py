@@ -2,10 +2,7 @@
 
 import json
 import logging
-import pkgutil
 import shutil
-from functools import partial
-from unittest import mock
 
 import pytest
 
@@ -21,39 +18,6 @@ from .test_run import Killed, contents, cut_at
 SHORT = [*FLAGS, "--epochs", "2", "--action-pairs", "0"]
 
 
-def wait_at(place, pipe, *words):
-    """Run `duet ...`, and wait before every call of the function at `place` until the pipe says to go on."""
-    from duet.cli import main
-
-    real = pkgutil.resolve_name(place)
-
-    def gate(*arguments):
-        pipe.send("waiting")
-        pipe.recv()
-        return real(*arguments)
-
-    with mock.patch(place, gate):
-        return main(list(words))
-
-
-@pytest.fixture
-def waiting_at():
-    """Start `duet ...`; returns the process when it is about to call the function at `place`, and what lets it."""
-    processes = []
-
-    def start(place, *words):
-        ours, theirs = warm.CONTEXT.Pipe()
-        processes.append(warm.Running(words, target=partial(wait_at, place, theirs), COLUMNS=200))
-        theirs.close()
-        assert ours.recv() == "waiting"  # EOFError where the process ends before the call
-        return processes[-1], partial(ours.send, "go on")
-
-    yield start
-    for process in processes:
-        process.kill()
-        process.wait()
-
-
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
     """A run that nothing has disturbed."""
@@ -64,7 +28,7 @@ def whole(tmp_path_factory):
 
 
 @pytest.mark.parametrize("begun", [False, True], ids=["trainings", "resumes"])
-def test_of_two_at_once_one_is_refused_and_the_other_whole(tmp_path, command, waiting_at, whole, begun):
+def test_of_two_at_once_one_is_refused_and_the_other_whole(tmp_path, command, held, whole, begun):
     run = tmp_path / "run"
     words = ["train", *SHORT, "--out", run]
     if begun:
@@ -72,10 +36,10 @@ def test_of_two_at_once_one_is_refused_and_the_other_whole(tmp_path, command, wa
         for late in ("checkpoints", "model"):  # as if it had been killed before its first checkpoint
             shutil.rmtree(run / late)
         words = ["train", "--resume", run]
-    first, go_on = waiting_at("duet.training.run.open_data", *words)
+    first = held("duet.training.run.open_data", *words)
     refused = f"duet: {run} is in use by process {first.pid}; wait for it, stop it, or take another folder\n"
     assert command(*words) == (2, "", refused)
-    go_on()
+    first.let_go()
     done = first.wait()
     assert done.returncode == 0, done.stderr
     assert contents(run) == contents(whole)
@@ -83,17 +47,17 @@ def test_of_two_at_once_one_is_refused_and_the_other_whole(tmp_path, command, wa
 
 
 @pytest.mark.parametrize("more", [[], ["--epochs", "3"]], ids=["to its end", "past its end"])
-def test_a_resume_that_begins_as_another_ends_finds_the_run_finished(tmp_path, command, waiting_at, whole, more):
+def test_a_resume_that_begins_as_another_ends_finds_the_run_finished(tmp_path, command, held, whole, more):
     run = tmp_path / "run"
     shutil.copytree(whole, run)
     if not more:
         shutil.rmtree(run / "model")
     words = ["train", "--resume", run, *more]
-    second, go_on = waiting_at("duet.training.run.alone_in", *words)
+    second = held("duet.training.run.alone_in", *words)
     first = command(*words)
     assert first.returncode == 0, first.stderr
     before = {path: path.stat() for path in run.rglob("*")}
-    go_on()
+    second.let_go()
     told = f"{run} is finished: its model is in {run / 'model'}; --epochs adds to it\n"
     assert second.wait() == (0, told, "")
     after = {path: path.stat() for path in run.rglob("*")}
