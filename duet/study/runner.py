@@ -16,7 +16,7 @@ from .cost import expected_seconds, say_seconds, seconds_left
 from .images import Looked, other_images, quiet_data
 from .local import Ended, Place, check_jobs, in_turn, side_by_side
 from .plan import Run, Study
-from .record import LATER, Record, finished, readable_records
+from .record import LATER, Record, begun, readable_records
 
 log = logging.getLogger(__name__)
 
@@ -67,11 +67,11 @@ def run_study(
     start = find_engine(engine, jobs)
     outcome, waiting, look = Outcome(), list[Run](), Looked()
     for run in study.runs:
-        record = finished(out, run)
-        if record is None:
+        record = begun(out, run)
+        if record is not None and (why := other_images(record, run, look)):
+            outcome.failed[run.name] = why  # also where an evaluation is missing: it would be of other weights
+        elif record is None or not record.answers(run):
             waiting.append(run)
-        elif why := other_images(record, run, look):
-            outcome.failed[run.name] = why
         else:
             tidy(run, out, keep)
             outcome.done[run.name] = record
@@ -116,26 +116,27 @@ def preview(study: Study, out: Path, jobs: int = 1) -> str:
     Times are those of records in the folder, also of other studies.
     """
     look = Looked()
-    there = {run.key: finished(out, run) for run in study.runs}
+    there = {run.key: begun(out, run) for run in study.runs}
     others = {run.key for run in study.runs if (record := there[run.key]) and other_images(record, run, look)}
+    done = {run.key for run in study.runs if (record := there[run.key]) and record.answers(run)} - others
     records = readable_records(out)
     trained = {run.key for run in study.runs if is_trained(out, run)}
     width = max(len(run.name) for run in study.runs)
     lines = []
     for run in study.runs:
         if run.key in others:
-            told = "finished on other images: will not be computed here"
-        elif there[run.key] is not None:
+            told = "has a record of other images: will not be computed here"
+        elif run.key in done:
             told = "finished"
         else:
             what = "measure" if run.key in trained else "train"
             told = f"{what}: {say_seconds(expected_seconds(run, records, run.key in trained))}"
         lines.append(f"{run.name:<{width}}  {run.hash}  {run.experiment.epochs} epochs  {told}")
-    waiting = [run for run in study.runs if there[run.key] is None]
+    waiting = [run for run in study.runs if run.key not in done | others]
     to_measure = sum(run.key in trained for run in waiting)
     counts = {
-        "finished": len(study.runs) - len(waiting) - len(others),
-        "finished on other images": len(others),
+        "finished": len(done),
+        "with records of other images": len(others),
         "to train": len(waiting) - to_measure,
         "to measure": to_measure,
     }

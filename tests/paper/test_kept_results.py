@@ -2,6 +2,7 @@
 
 import re
 import shutil
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,7 @@ TABLES = {
 OF_A_BENCHMARK = {"rot4-duet_full-seed0", "rot4-duet_later-seed0"}
 
 
+@cache
 def plan_of(name):
     return find_reproduction(name).study(Request(STUDY, seeds=3))
 

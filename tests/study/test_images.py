@@ -13,7 +13,7 @@ from duet.data.identity import identity_of
 from duet.data.named import is_at_hand
 from duet.error import DuetError
 from duet.study import expand, read_records
-from duet.study.computation import record_run, run_folder
+from duet.study.computation import compute, record_run, run_folder
 from duet.study.images import Looked, check_images
 from duet.study.record import finished, record_of
 from duet.study.runner import preview, run_study
@@ -82,8 +82,8 @@ def test_a_record_of_other_images_is_said_and_left_alone(tmp_path, study, folder
     assert why.endswith("restore the former images, take another --out, or move that away to train on the new ones")
     assert outcome.code == 1
     lines = preview(study, out).splitlines()
-    assert lines[0].endswith("finished on other images: will not be computed here")
-    assert lines[-1] == "1 runs, 0 finished, 1 finished on other images: nothing to compute"
+    assert lines[0].endswith("has a record of other images: will not be computed here")
+    assert lines[-1] == "1 runs, 0 finished, 1 with records of other images: nothing to compute"
     assert path.read_bytes() == before
     for more in (folder / "train" / "a").glob("more*"):
         more.unlink()
@@ -116,8 +116,10 @@ def test_another_evaluation_is_not_added_to_a_record_of_other_images(tmp_path, s
     put_more(folder)
     monkeypatch.setattr("duet.study.computation.train", None)  # hours of training would be lost
     more = replace(study, runs=(replace(run, evaluate=("classification", "marginals")),))
-    [why] = run_study(more, out).failed.values()
+    [why] = run_study(more, out, engine=lambda runs, place: pytest.fail("nothing is to compute")).failed.values()
     assert why.startswith("its record results/")
+    with pytest.raises(DuetError, match="its record results/"):
+        compute(more.runs[0], out)
     assert (out / "results" / f"{run.key}.json").read_bytes() == before
 
 
