@@ -101,6 +101,7 @@ MARK = "/mark-"
 @pytest.fixture
 def lines(server):
     """The lines that the explorer has written since this was asked for."""
+
     def wait_for(enough):
         end = time.monotonic() + 120
         while not enough(found := server.log.read_text().splitlines()) and time.monotonic() < end:
