@@ -1,9 +1,12 @@
 """Models that need no training: random weights, and a compass that truly tells the angle."""
 
+import random
 from typing import NamedTuple
 
+import numpy as np
 import pytest
 import torch
+from hypothesis import HealthCheck, settings
 
 from duet import Experiment, plugin
 from duet.groups import GROUPS
@@ -13,6 +16,10 @@ from duet.networks import wrap
 from duet.representation import Axis, FittedAction, Table, VonMises
 from duet.training.experiment import build_method
 from duet.training.provenance import provenance_of
+
+# The same examples in every run, however long one takes; `--hypothesis-profile default` draws others.
+settings.register_profile("fixed", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("fixed")
 
 
 class Fuzz(NamedTuple):
@@ -25,6 +32,14 @@ class Fuzz(NamedTuple):
 def pytest_addoption(parser):
     parser.addoption("--fuzz-times", type=int, default=1, help="tests/fuzz: so many times the usual number of trials")
     parser.addoption("--fuzz-seed", type=int, default=0, help="tests/fuzz: the seed of what is tried")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup():
+    """Begin every test with the same random numbers, in whatever order tests run."""
+    random.seed(0)
+    np.random.seed(0)  # noqa: NPY002 - scikit-learn's, where no generator is given
+    torch.manual_seed(0)
 
 
 @pytest.fixture

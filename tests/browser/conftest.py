@@ -11,6 +11,17 @@ import pytest
 
 PLACES = ("chromium", "chromium-browser", "google-chrome")
 FLAGS = ("--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu")
+PATIENCE = 300_000  # milliseconds, to end what hangs on a busy machine
+FRAMES = """() => new Promise(done => {
+  let left = 3;
+  const frame = () => left-- ? requestAnimationFrame(frame) : done();
+  frame();
+})"""
+
+
+def draw(page):
+    """Wait until the page is drawn as it is now: what watches sizes is told of them with each frame."""
+    page.evaluate(FRAMES)
 
 
 @pytest.fixture(scope="session")
@@ -20,7 +31,7 @@ def browser():
     if path is None:
         pytest.skip("no Chromium for the browser tests: apt-get install chromium")
     with playwright.sync_playwright() as driver:
-        chromium = driver.chromium.launch(executable_path=path, args=list(FLAGS))
+        chromium = driver.chromium.launch(executable_path=path, args=list(FLAGS), timeout=PATIENCE)
         yield chromium
         chromium.close()
 
@@ -34,7 +45,7 @@ def open_page(browser, request):
         context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
         contexts.append(context)
         page = context.new_page()
-        page.set_default_timeout(60_000)
+        page.set_default_timeout(PATIENCE)
         page.complaints, page.asked = [], []
         page.on("console", lambda message: page.complaints.append(message.text) if message.type == "error" else None)
         page.on("pageerror", lambda error: page.complaints.append(str(error)))

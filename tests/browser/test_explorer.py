@@ -67,6 +67,11 @@ def drop_slope(page):
     page.wait_for_function("document.querySelector('#duet-reading').textContent.includes('your picture')")
 
 
+def open_neighbours(page):
+    page.get_by_role("tab", name="Neighbours").click()
+    page.locator("#duet-near-full figure").nth(7).wait_for()
+
+
 def boxes(page, selector):
     """Left, top, width and height of everything that matches, as it is drawn."""
     return page.locator(selector).evaluate_all(
@@ -115,8 +120,8 @@ def test_a_dropped_image_is_read_and_what_is_none_is_refused(page):
     seen = pixels(page, "#duet-reading img")
     assert seen.shape == (28, 28)
     assert (np.diff(seen.mean(0)) > 0).all()
-    assert page.locator("#duet-gallery .selected").count() == 0
-    page.get_by_role("tab", name="Neighbours").click()
+    page.wait_for_function("document.querySelector('#duet-gallery .selected') === null")
+    open_neighbours(page)
     assert np.array_equal(pixels(page, "#duet-near-content img >> nth=0"), seen)
     page.get_by_role("tab", name="Read and move").click()
     page.wait_for_selector("#duet-drop input[type=file]", state="attached")  # ready for the next
@@ -150,7 +155,7 @@ def test_equal_bins_are_drawn_equal_and_low_and_called_unknown(wide_or_narrow):
 
 def test_neighbours_stay_in_their_row(wide_or_narrow):
     page = wide_or_narrow
-    page.get_by_role("tab", name="Neighbours").click()
+    open_neighbours(page)
     for space in ("content", "full"):
         found = boxes(page, f"#duet-near-{space} figure")
         assert len(found) == 8
@@ -169,7 +174,7 @@ def test_the_page_keeps_its_width_whatever_is_shown(wide_or_narrow):
     before = measure()
     drop_slope(page)
     assert measure() == before
-    page.get_by_role("tab", name="Neighbours").click()
+    open_neighbours(page)
     assert measure() == before
     assert page.evaluate("document.documentElement.scrollWidth") <= width
 
@@ -184,7 +189,7 @@ def test_on_a_phone_the_result_is_on_the_screen_of_the_picker(open_page, address
 
 
 def test_neighbours_are_on_the_second_tab(page):
-    page.get_by_role("tab", name="Neighbours").click()
+    open_neighbours(page)
     assert page.locator("#duet-near-content figure").count() == 8
     before = page.locator("#duet-near").inner_html()
     page.get_by_label("as they are").check()

@@ -10,6 +10,8 @@ from tests.conftest import confident, make_compass
 from tests.making import make_results, make_run
 from tests.report.test_report import HOSTILE
 
+from .conftest import draw
+
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory):
@@ -98,7 +100,7 @@ def test_a_link_to_something_folded_opens_it(open_page, single):
 def test_on_a_phone_what_is_wide_scrolls_and_says_so(open_page, single):
     page = open_page(single, 390)
     page.evaluate("document.querySelectorAll('details').forEach(part => { part.open = true; })")
-    page.wait_for_timeout(200)
+    draw(page)
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     wide = page.locator(".scroll").evaluate_all("all => all.map(one => one.scrollWidth > one.clientWidth + 1)")
     hints = page.locator(".hint").evaluate_all("all => all.map(one => getComputedStyle(one).display != 'none')")
@@ -109,7 +111,7 @@ def test_on_a_phone_what_is_wide_scrolls_and_says_so(open_page, single):
 
 def test_on_a_desk_the_overview_needs_no_hint(open_page, single):
     page = open_page(single)
-    page.wait_for_timeout(200)
+    draw(page)
     assert page.locator("#overview .hint >> visible=true").count() == 0
 
 
@@ -152,6 +154,9 @@ def test_the_numbers_can_be_saved(open_page, address):
 
 def test_an_injected_script_is_kept_out_by_the_policy(open_page, address):
     page = open_page(address)
-    page.evaluate("document.body.insertAdjacentHTML('beforeend', '<img src=x onerror=\"window.hit = 1\">')")
-    page.wait_for_timeout(200)
-    assert page.evaluate("window.hit") is None
+    refused = page.evaluate("""() => new Promise(done => {
+      addEventListener("securitypolicyviolation", event => done([event.effectiveDirective, event.blockedURI]));
+      window.hit = () => done("it ran");
+      document.body.insertAdjacentHTML("beforeend", '<img src="data:," onerror="hit()">');
+    })""")
+    assert refused == ["script-src-attr", "inline"]

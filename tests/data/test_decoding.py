@@ -215,7 +215,7 @@ def test_quiet_leaves_the_filters_as_they_were():
     assert warnings.filters == before
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(position=st.integers(0, 10**6), value=st.integers(0, 255), kind=st.sampled_from(["PNG", "JPEG", "GIF", "TIFF"]))
 def test_a_damaged_byte_never_escapes_as_another_error(picture, position, value, kind):
     data = bytearray(encoded(picture, kind))
