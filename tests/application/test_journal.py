@@ -189,6 +189,7 @@ def test_a_true_kill_loses_nothing(folder, seconds):
     process = multiprocessing.get_context("fork").Process(target=endless, args=(folder,))
     process.start()
     while (folder / NAMES[0]).read_bytes() == before[str(folder / NAMES[0])]:
+        assert process.is_alive()
         time.sleep(0.001)  # until the first file is replaced, however busy the machine is
     time.sleep(seconds)
     os.kill(process.pid, signal.SIGKILL)
