@@ -74,8 +74,8 @@ class Backbone(nn.Module):
     def represent(self, inputs: Tensor) -> Tensor:
         """What is done to images, or to what a trunk has made of them: standardise, body, map, norm."""
         features = self.map(self.body((inputs - self.mean) / self.std))
-        # As precise as the weights, also under autocast: in bfloat16 a marginal over g would have three digits.
-        return self.norm(features.to(self.norm.weight.dtype))  # type: ignore[no-any-return]
+        # As precise as the model, also under autocast: in bfloat16 a marginal over g would have three digits.
+        return self.norm(features.to(self.mean.dtype))  # type: ignore[no-any-return]
 
 
 def strided(

@@ -23,8 +23,8 @@ GROUPS = ("scale", *ROTATIONS, "hflip", "vflip", *COLOURS)
 SCALES = {
     # What a scale calls its accuracy, and its lambda: for these groups the first, for all others the second.
     "paper": ("classification/head", (*ROTATIONS, "vflip"), 1000.0, 10.0),
-    "cifar": ("classification/logistic", (*ROTATIONS, "vflip"), 1000.0, 10.0),
     "cpu": ("classification/logistic", (*ROTATIONS, "vflip", "scale"), 100.0, 10.0),
+    "cifar": ("classification/logistic", (*ROTATIONS, "vflip"), 1000.0, 10.0),
 }
 GAINS = {
     **dict.fromkeys(ROTATIONS, ("caltech101", "cifar100", "dtd", "pets")),

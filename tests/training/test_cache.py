@@ -277,7 +277,7 @@ def test_a_run_on_a_trunk_is_evaluated_beside_its_rivals(tmp_path, tiny):
     run = train(tiny(**ON_TRUNK, epochs=1, action_pairs=0), tmp_path / "run", quiet=True)
     sizes = Sizes(train=40, test=20, images=6, few=4, probe=40)
     result = duet.evaluate(run, ["recovery"], sizes=sizes, progress=False)["recovery"]
-    assert set(result.rivals) == {"pixels", "untrained"}
+    assert set(result.rivals) == {"pixels", "untrained", "patches"}
     assert 0 <= result.scalars["median_error_degrees"] <= 180
 
 
