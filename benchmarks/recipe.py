@@ -65,6 +65,15 @@ TRIALS: dict[str, Mapping[str, Any]] = {
     "rrc-hue-sizes": {"stack": "rrc", "group": "hue", "view_size": ["16@0.4", "24"], "epochs": 10},
     "sgd": {"optimizer": "sgd", "lr": 0.3, "betas": [0.9, 0.95], "weight_decay": 5e-4},
     "rrc-hue": {"stack": "rrc", "group": "hue"},
+    "sharp-batch-256": {"batch_size": 256, "lr": 1.4e-3, "blur": 0.0},
+    "sharp-temperature-0.1": {"temperature": 0.1, "blur": 0.0},
+    "sharp-temperature-0.5": {"temperature": 0.5, "blur": 0.0},
+    "sharp-lr-4e-3": {"lr": 4e-3, "blur": 0.0},
+    "sharp-sigreg": {"contrast": "sigreg", "projector": [1024, 1024, 128], "blur": 0.0},
+    "sharp-projector-wide": {"projector": [1024, 1024, 128], "blur": 0.0},
+    "sharp-4-views": {"views": 4, "epochs": 4, "blur": 0.0},
+    "sharp-20": {"view_size": ["20"], "epochs": 11, "blur": 0.0},
+    "sharp-resnet18-half-16": {"encoder": "resnet18-half", "view_size": ["16@0.6", "24"], "epochs": 4, "blur": 0.0},
     "rrc-rot360-simclr": {"stack": "rrc", "group": "rot360"},
 }
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -41,11 +43,21 @@ def find_device(name: str | torch.device = "auto") -> torch.device:
 def has_native_bf16(device: torch.device) -> bool:
     """Whether the device multiplies bfloat16 in hardware: on a CPU by its flags, AVX512-BF16 or AMX."""
     if device.type == "cpu":
-        flags = torch.cpu.get_capabilities() if hasattr(torch.cpu, "get_capabilities") else _processor_flags()
-        return any(flags.get(flag, False) for flag in ("avx512_bf16", "amx_bf16"))
+        return any(_flags().get(flag, False) for flag in ("avx512_bf16", "amx_bf16"))
     if device.type == "cuda":
         return bool(torch.cuda.is_bf16_supported(including_emulation=False))
     return False
+
+
+@cache
+def has_amx() -> bool:
+    """Whether the CPU multiplies matrices of bfloat16 in tiles (AMX)."""
+    return bool(_flags().get("amx_bf16", False))
+
+
+def _flags() -> Mapping[str, Any]:
+    """The flags of the CPU as torch names them, or as the system lists them where torch does not."""
+    return torch.cpu.get_capabilities() if hasattr(torch.cpu, "get_capabilities") else _processor_flags()
 
 
 def _processor_flags() -> dict[str, bool]:

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
+from .convolution import Conv2d
+
 
 @dataclass(frozen=True)
 class Stem:
@@ -121,7 +123,7 @@ class ResNet(nn.Module):
 
 def _conv(in_width: int, width: int, kernel: int, stride: int = 1) -> nn.Conv2d:
     # No bias: a batch norm follows and would cancel it.
-    return nn.Conv2d(in_width, width, kernel, stride, padding=kernel // 2, bias=False)
+    return Conv2d(in_width, width, kernel, stride, padding=kernel // 2, bias=False)
 
 
 def _shortcut(in_width: int, width: int, stride: int) -> nn.Module:
