@@ -22,9 +22,11 @@ import torch
 import duet
 from duet.evaluation.classification import accuracy, logistic, nearest_neighbours
 from duet.file import write_json
+from duet.groups import GROUPS
 from duet.lock import locked
 from duet.networks.mode import estimate_statistics
 from duet.pixels import as_float
+from duet.representation import recover
 from duet.training.calibration import Kept, keep_aside
 from duet.training.experiment import from_dict, open_data
 
@@ -37,6 +39,16 @@ FULL = {
     **{"warmup_epochs": 0.5, "temperature": 0.2, "action_pairs": 0, "calibrate": True},
 }
 """SimCLR on the full stack, from which every trial departs."""
+SHORT: dict[str, Mapping[str, Any]] = {
+    **{"base": {}, "32-last": {"view_size": ["24@0.8", "32"]}, "batch-256": {"batch_size": 256, "lr": 1.4e-3}},
+    **{"lr-4e-3": {"lr": 4e-3}, "lr-1e-3": {"lr": 1e-3}, "decay": {"weight_decay": 0.01}},
+    **{"temperature-0.1": {"temperature": 0.1}, "temperature-0.5": {"temperature": 0.5}},
+    **{"4-views": {"views": 4, "epochs": 2}, "projector-wide": {"projector": [1024, 1024, 128]}},
+    "sigreg": {"contrast": "sigreg", "projector": [1024, 1024, 128]},
+    "sgd": {"optimizer": "sgd", "lr": 0.3, "betas": [0.9, 0.95], "weight_decay": 5e-4},
+    "resnet18-half": {"encoder": "resnet18-half", "view_size": ["16"], "epochs": 3},
+}
+"""Trials of half the time, to be compared with each other."""
 TRIALS: dict[str, Mapping[str, Any]] = {
     "base": {},
     "22mf": {"encoder": "resnet8-22mf", "epochs": 22},
@@ -75,6 +87,15 @@ TRIALS: dict[str, Mapping[str, Any]] = {
     "sharp-20": {"view_size": ["20"], "epochs": 11, "blur": 0.0},
     "sharp-resnet18-half-16": {"encoder": "resnet18-half", "view_size": ["16@0.6", "24"], "epochs": 4, "blur": 0.0},
     "rrc-rot360-simclr": {"stack": "rrc", "group": "rot360"},
+    **{f"short-{name}": {"blur": 0.0, "epochs": 4, **changes} for name, changes in SHORT.items()},
+    **{
+        f"short-rrc-{group}-duet{suffix}": {
+            **{"stack": "rrc", "group": group, "method": "duet", "weight": 10, "epochs": 4, "blur": 0.0},
+            **sizes,
+        }
+        for group in ("scale", "hue")
+        for suffix, sizes in {"": {}, "-32-last": {"view_size": ["24@0.8", "32"]}}.items()
+    },
 }
 
 
@@ -95,7 +116,24 @@ def run(name: str, seed: int, keep: Path | None = None) -> dict[str, Any]:
     sample = as_float(kept.trained.sample(8192, seed)).split(512)
     estimate_statistics(encoder.backbone, sample)
     found["estimated"] = judge(encoder, kept)
+    if experiment.method == "duet":
+        found["reading"] = reading(encoder, kept, experiment.group[0])
     return found
+
+
+def reading(encoder: duet.Encoder, kept: Kept, name: str) -> dict[str, float]:
+    """Median distance of g as read from its truth, on transformed held-out images at full size; and of one constant."""
+    assert kept.aside is not None
+    group, draws = GROUPS[name], torch.Generator().manual_seed(0)
+    distances, truths = [], []
+    for pixels, _ in kept.aside.in_order(1000):
+        g = group.sample(len(pixels), draws)
+        z = encoder.features(group.apply(as_float(pixels), g, draws))
+        distances.append(group.domain.distance(recover(z, encoder.layout, name).g, g))
+        truths.append(g)
+    g = torch.cat(truths)
+    constants = [float(group.domain.distance(g, torch.full_like(g, c)).median()) for c in torch.linspace(0, 1, 101)]
+    return {"median_distance": float(torch.cat(distances).median()), "best_constant": min(constants)}
 
 
 def judge(encoder: duet.Encoder, kept: Kept) -> dict[str, float | None]:
