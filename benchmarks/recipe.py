@@ -89,12 +89,14 @@ TRIALS: dict[str, Mapping[str, Any]] = {
     "rrc-rot360-simclr": {"stack": "rrc", "group": "rot360"},
     **{f"short-{name}": {"blur": 0.0, "epochs": 4, **changes} for name, changes in SHORT.items()},
     **{
-        f"short-rrc-{group}-duet{suffix}": {
-            **{"stack": "rrc", "group": group, "method": "duet", "weight": 10, "epochs": 4, "blur": 0.0},
+        f"short-rrc-{group}-duet{small}{suffix}": {
+            **{"stack": "rrc", "group": group, "method": "duet", "weight": 10, "blur": 0.0},
+            **{"encoder": encoder, "epochs": epochs},
             **sizes,
         }
-        for group in ("scale", "hue")
-        for suffix, sizes in {"": {}, "-32-last": {"view_size": ["24@0.8", "32"]}}.items()
+        for encoder, epochs, small in (("resnet8-88mf", 4, ""), ("resnet8-22mf", 3, "-22mf"))
+        for group in ("scale", "rot360")
+        for suffix, sizes in {"": {}, "-32-last": {"view_size": ["24@0.8", "32"]}, "-32": {"view_size": ["32"]}}.items()
     },
 }
 
