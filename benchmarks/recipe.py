@@ -49,6 +49,23 @@ SHORT: dict[str, Mapping[str, Any]] = {
     "resnet18-half": {"encoder": "resnet18-half", "view_size": ["16"], "epochs": 3},
 }
 """Trials of half the time, to be compared with each other."""
+BEST: dict[str, Mapping[str, Any]] = {
+    "simclr": {"group": "rot4", "options": {"leave_out": True}},
+    "essl-rot4": {"group": "rot4", "method": "essl"},
+    **{
+        f"duet-{group}-{weight}": {"group": group, "method": "duet", "weight": weight, "options": {"views": "separate"}}
+        for group in ("rot4", "rot360")
+        for weight in (3, 10, 30, 100)
+    },
+    **{
+        f"duet-{group}-10-late": {
+            **{"group": group, "method": "duet", "weight": 10},
+            "options": {"views": "separate", "full": 1.0, "full_from": 0.67},
+        }
+        for group in ("rot4", "rot360")
+    },
+}
+"""Trials for `cifar-best` with a smaller network: what stands in the table, and at which lambda."""
 TRIALS: dict[str, Mapping[str, Any]] = {
     "base": {},
     "22mf": {"encoder": "resnet8-22mf", "epochs": 22},
@@ -88,6 +105,7 @@ TRIALS: dict[str, Mapping[str, Any]] = {
     "sharp-resnet18-half-16": {"encoder": "resnet18-half", "view_size": ["16@0.6", "24"], "epochs": 4, "blur": 0.0},
     "rrc-rot360-simclr": {"stack": "rrc", "group": "rot360"},
     **{f"short-{name}": {"blur": 0.0, "epochs": 4, **changes} for name, changes in SHORT.items()},
+    **{f"best-{name}": {"blur": 0.0, "epochs": 4, **changes} for name, changes in BEST.items()},
     **{
         f"short-rrc-{group}-duet{small}{suffix}": {
             **{"stack": "rrc", "group": group, "method": "duet", "weight": 10, "blur": 0.0},
@@ -115,11 +133,11 @@ def run(name: str, seed: int, keep: Path | None = None) -> dict[str, Any]:
     found: dict[str, Any] = {"settings": TRIALS[name], "seed": seed, "threads": torch.get_num_threads()}
     found |= {key: round(value, 1) for key, value in spent.items()}
     found["running"] = judge(encoder, kept)
+    if experiment.method == "duet":
+        found["reading"] = reading(encoder, kept, experiment.group[0])
     sample = as_float(kept.trained.sample(8192, seed)).split(512)
     estimate_statistics(encoder.backbone, sample)
     found["estimated"] = judge(encoder, kept)
-    if experiment.method == "duet":
-        found["reading"] = reading(encoder, kept, experiment.group[0])
     return found
 
 
