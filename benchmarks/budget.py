@@ -1,20 +1,23 @@
 """What two idle cores give: images a second of each network, what a step costs beside its backbone, and the accuracy
 after the same wall time as a plain loop, such as one writes by hand.
 
-    python benchmarks/budget.py [--minutes 30] [--threads 2] [--only networks step accuracy] [--out FILE]
+    python benchmarks/budget.py [--minutes 30] [--threads 2] [--only networks step rates accuracy] [--out FILE]
 
 The plain loop is SimCLR with a ResNet-18 (CIFAR stem), Kornia's augmentations, Adam and float32; both train on 45,000
-CIFAR-10 images ($DUET_DATA) and are judged by logistic regression on the 5,000 that are held out. A figure is of an
-otherwise idle machine.
+CIFAR-10 images ($DUET_DATA) and are judged by logistic regression on the 5,000 that are held out. Speeds are of an
+otherwise idle machine. The trainings take as many steps as fit into the minutes at the measured rates, so they may run
+beside other work: `--only accuracy` reads the rates from --out.
 """
 
 from __future__ import annotations
 
 import argparse
 import itertools
+import json
 import math
 import tempfile
-import time
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +44,7 @@ NETWORKS = {"small": 6.6, "resnet8-22mf": 22.5, "resnet8-88mf": 88.5, "resnet18-
 """MFLOP of a forward pass over a 32x32 image; forward and backward are three times that."""
 BATCH = 256
 PLAIN = {"batch": 256, "lr": 1e-3, "temperature": 0.5}
-PARTS = ("networks", "step", "accuracy")
+PARTS = ("networks", "step", "rates", "accuracy")
 
 
 def networks(repeats: int) -> dict[str, Any]:
@@ -91,25 +94,43 @@ def step(repeats: int) -> dict[str, Any]:
     return found
 
 
-def accuracy(minutes: float, preset: str) -> dict[str, Any]:
-    """Held-out accuracy of ours and of the plain loop, each after so many minutes."""
-    experiment = Experiment.preset(preset, method="simclr", group="hflip", stack="full", calibrate=True)
-    kept = keep_aside(open_data(experiment), True, experiment.batch_size)
-    plain, seconds = plain_loop(kept.trained, 60 * minutes)
-    found: dict[str, Any] = {"plain": {**judge(plain, kept), **seconds}}
-    print(f"  plain loop      {found['plain']}", flush=True)
-    epochs = max(1, int(60 * minutes / epoch_seconds(experiment, len(kept.trained))))
-    began = time.monotonic()
-    with tempfile.TemporaryDirectory() as folder:
-        duet.train(Experiment.preset(preset, **{**_keys(experiment), "epochs": epochs}), Path(folder) / "run")
-        spent = time.monotonic() - began
-        found["duet"] = {
-            **judge(duet.load(Path(folder) / "run", device="cpu"), kept),
-            "seconds": spent,
-            "epochs": epochs,
-        }
-    print(f"  {preset:<16}{found['duet']}", flush=True)
+def rates(preset: str) -> dict[str, Any]:
+    """Seconds of a step of the plain loop and of an epoch of ours: with them a training needs no idle machine."""
+    experiment = simclr(preset)
+    images = torch.randint(256, (int(PLAIN["batch"]), 3, 32, 32), dtype=torch.uint8)
+    plain = Plain(as_float(images))
+    found = {
+        "plain_step_seconds": medians(times({"plain": lambda: plain.step(images)}, 5, 1, 1))["plain"],
+        "duet_epoch_seconds": epoch_seconds(experiment, 45_000),
+        "preset": preset,
+    }
+    print(f"  {found}", flush=True)
     return found
+
+
+def accuracy(minutes: float, measured: Mapping[str, Any], keep: Path | None) -> dict[str, Any]:
+    """Held-out accuracy of ours and of the plain loop, each after the steps that so many idle minutes hold."""
+    experiment = simclr(measured["preset"])
+    kept = keep_aside(open_data(experiment), True, experiment.batch_size)
+    epochs = max(1, int(60 * minutes / measured["duet_epoch_seconds"]))
+    folder = keep or Path(tempfile.mkdtemp())
+    duet.train(replace(experiment, epochs=epochs), folder / "run", quiet=True)
+    ours = judge(duet.load(folder / "run", device="cpu"), kept)
+    found: dict[str, Any] = {"minutes": minutes, "duet": {**ours, "epochs": epochs}}
+    print(f"  {measured['preset']:<16}{found['duet']}", flush=True)
+    steps = int(60 * minutes / measured["plain_step_seconds"])
+    plain = Plain(as_float(kept.trained.sample(10_000, 0)))
+    plain.train(kept.trained, steps)
+    done = steps * int(PLAIN["batch"]) / len(kept.trained)
+    found["plain"] = {**judge(plain.encoder(), kept), "epochs": done, "steps": steps}
+    print(f"  plain loop      {found['plain']}", flush=True)
+    return found
+
+
+def simclr(preset: str) -> Experiment:
+    """SimCLR with the full stack, as the preset trains it, with a tenth of the images held out."""
+    keys = {"method": "simclr", "group": "hflip", "stack": "full", "calibrate": True, "action_pairs": 0}
+    return Experiment.preset(preset, **keys)
 
 
 def epoch_seconds(experiment: Experiment, images: int) -> float:
@@ -125,39 +146,46 @@ def epoch_seconds(experiment: Experiment, images: int) -> float:
     return total * (images // experiment.batch_size)
 
 
-def plain_loop(images: Images, budget: float) -> tuple[duet.Encoder, dict[str, float]]:
-    """SimCLR as one writes it by hand, for so many seconds, with a cosine schedule over them."""
-    torch.manual_seed(0)
-    views = nn.Sequential(
-        K.RandomResizedCrop((32, 32), scale=(0.2, 1.0), p=1.0),
-        K.RandomHorizontalFlip(p=0.5),
-        K.ColorJitter(0.4, 0.4, 0.4, 0.1, p=0.8),
-        K.RandomGrayscale(p=0.2),
-    )
-    network = build_backbone("resnet18-cifar")
-    network.normalise_by(*images.statistics())
-    head = nn.Sequential(nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 128))
-    optimizer = torch.optim.Adam([*network.parameters(), *head.parameters()], lr=PLAIN["lr"], weight_decay=1e-6)
-    began, steps, epoch = time.monotonic(), 0, 0
-    while (spent := time.monotonic() - began) < budget:
-        for batch, _ in images.batches(int(PLAIN["batch"]), 0, epoch):
-            spent = time.monotonic() - began
-            if spent >= budget:
-                break
-            for group in optimizer.param_groups:
-                group["lr"] = PLAIN["lr"] * 0.5 * (1 + math.cos(math.pi * spent / budget))
-            with torch.no_grad():
-                pixels = as_float(batch)
-                both = torch.cat([views(pixels), views(pixels)])
-            loss = plain_nt_xent(head(network(both)))
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-            steps += 1
-        epoch += 1
-    network.eval()
-    encoder = duet.Encoder(network, Flat(network.dim), [GROUPS["hflip"]])
-    return encoder, {"seconds": time.monotonic() - began, "epochs": steps * PLAIN["batch"] / len(images)}
+class Plain:
+    """SimCLR as one writes it by hand: ResNet-18 with the CIFAR stem, Kornia's augmentations, Adam, float32."""
+
+    def __init__(self, sample: Tensor) -> None:
+        torch.manual_seed(0)
+        self.views = nn.Sequential(
+            K.RandomResizedCrop((32, 32), scale=(0.2, 1.0), p=1.0),
+            K.RandomHorizontalFlip(p=0.5),
+            K.ColorJitter(0.4, 0.4, 0.4, 0.1, p=0.8),
+            K.RandomGrayscale(p=0.2),
+        )
+        self.network = build_backbone("resnet18-cifar")
+        self.network.normalise_by(sample.mean((0, 2, 3)), sample.std((0, 2, 3)))
+        self.head = nn.Sequential(nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 128))
+        parameters = [*self.network.parameters(), *self.head.parameters()]
+        self.optimizer = torch.optim.Adam(parameters, lr=PLAIN["lr"], weight_decay=1e-6)
+
+    def step(self, batch: Tensor) -> None:
+        """One step on a batch of uint8 images."""
+        with torch.no_grad():
+            pixels = as_float(batch)
+            both = torch.cat([self.views(pixels), self.views(pixels)])
+        loss = plain_nt_xent(self.head(self.network(both)))
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.optimizer.step()
+
+    def train(self, images: Images, steps: int) -> None:
+        """So many steps, with a cosine schedule over them."""
+        epoch_of = itertools.count()
+        batches = itertools.chain.from_iterable(images.batches(int(PLAIN["batch"]), 0, epoch) for epoch in epoch_of)
+        for step, (batch, _) in enumerate(itertools.islice(batches, steps)):
+            for group in self.optimizer.param_groups:
+                group["lr"] = PLAIN["lr"] * 0.5 * (1 + math.cos(math.pi * step / steps))
+            self.step(batch)
+
+    def encoder(self) -> duet.Encoder:
+        """What was trained, without its head."""
+        self.network.eval()
+        return duet.Encoder(self.network, Flat(self.network.dim), [GROUPS["hflip"]])
 
 
 def plain_nt_xent(z: Tensor) -> Tensor:
@@ -167,10 +195,6 @@ def plain_nt_xent(z: Tensor) -> Tensor:
     return F.cross_entropy(similarity, torch.arange(len(z)).roll(len(z) // 2))
 
 
-def _keys(experiment: Experiment) -> dict[str, Any]:
-    return {"method": "simclr", "group": "hflip", "stack": "full", "calibrate": True, "action_pairs": 0}
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=30, help="of each training [%(default)s]")
@@ -178,6 +202,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=9)
     parser.add_argument("--preset", default="cifar-best", help="[%(default)s]")
     parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS)
+    parser.add_argument("--keep", type=Path, metavar="DIR", help="train ours there; a run that stopped is resumed")
     parser.add_argument("--out", type=Path, default=Path("runs/bench/budget.json"))
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
@@ -185,9 +210,12 @@ def main() -> None:
     parts = {
         "networks": lambda: networks(args.repeats),
         "step": lambda: step(args.repeats),
-        "accuracy": lambda: accuracy(args.minutes, args.preset),
+        "rates": lambda: rates(args.preset),
+        "accuracy": lambda: accuracy(args.minutes, figures["rates"], args.keep),
     }
-    figures = {}
+    figures: dict[str, Any] = json.loads(args.out.read_text()) if args.out.exists() else {}
+    if "accuracy" in args.only and "rates" not in {*figures, *args.only}:
+        parser.error(f"no rates in {args.out}; measure them first, on an idle machine, with --only rates")
     for name in args.only:
         print(f"\n{name}", flush=True)
         figures[name] = parts[name]()

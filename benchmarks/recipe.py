@@ -104,6 +104,8 @@ TRIALS: dict[str, Mapping[str, Any]] = {
     "sharp-20": {"view_size": ["20"], "epochs": 11, "blur": 0.0},
     "sharp-resnet18-half-16": {"encoder": "resnet18-half", "view_size": ["16@0.6", "24"], "epochs": 4, "blur": 0.0},
     "rrc-rot360-simclr": {"stack": "rrc", "group": "rot360"},
+    "tenth-88mf": {"blur": 0.0, "epochs": 12},
+    "tenth-resnet18-half": {"blur": 0.0, "epochs": 4, "encoder": "resnet18-half"},
     **{f"short-{name}": {"blur": 0.0, "epochs": 4, **changes} for name, changes in SHORT.items()},
     **{f"best-{name}": {"blur": 0.0, "epochs": 4, **changes} for name, changes in BEST.items()},
     **{
