@@ -55,6 +55,19 @@ def make_results(**more):
     ]
 
 
+def make_decoded(actions=("prescribed", "fitted"), channels=1, swept=4, unit="degrees"):
+    """A generation of two images: constant pictures, whose squared errors can be worked out by hand."""
+    g = np.arange(swept) / swept
+    shape = (2, swept, channels, 6, 8)
+    truth = np.zeros(shape, np.float32)
+    arrays = {"g": g, "parameter": 360 * g - 180, "truth": truth}
+    for name, value in {"none": 4, "prescribed": 5, "fitted": 2}.items():
+        if name in ("none", *actions):
+            arrays |= {f"decoded_{name}": truth + value / 10, f"error_{name}": np.full(swept, value**2 / 100)}
+    provenance = {"method": "duet", "group": "rot360", "unit": unit, "identity": 0.5}
+    return Result("generation", {"reconstruction_error": 0.01}, arrays, provenance)
+
+
 def make_run(folder, results=None, columns="step,epoch,lr,loss,content", **config):
     """A run's folder with a configuration, twelve lines of losses, a model's card and results."""
     (folder / "model").mkdir(parents=True)

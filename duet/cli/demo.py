@@ -26,5 +26,5 @@ class Demo(Command):
 
         run_demo(args.out, device=args.device)
         write_report([args.out / name for name in COMPARED], args.out / "report.html")
-        print(f"The report is in {printable(args.out / 'report.html')}")
+        print(f"Open {printable(args.out / 'report.html')} in a browser: every figure, and what it means")
         return 0

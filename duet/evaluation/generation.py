@@ -42,7 +42,10 @@ class Generation(Evaluation):
     question = "What does the decoder show when only the features are moved?"
     shown = ("reconstruction_error", "action_error_*", "no_action_error")
     words = {action.name: action.title for action in ACTIONS}
+    key_figure = "opening"
     captions = {
+        "opening": "The encoder saw each image once, in the framed column. Its features were moved to the other "
+        "columns and decoded; above them stand the truly transformed images.",
         "strips": "In each strip first the image truly transformed, then what a decoder makes of features that were "
         "moved instead, from the image in the frame. Below, errors of many images from random starts.",
     }
@@ -72,10 +75,10 @@ class Generation(Evaluation):
         return {key: text for key, text in rows.items() if key in result.scalars}
 
     def figures(self, result: Result) -> dict[str, Figure]:
-        """Strips of decoded images."""
-        from .drawing.strips import draw_strips
+        """Strips of decoded images: a short one, and all with their errors."""
+        from .drawing.strips import draw_opening, draw_strips
 
-        return {"strips": draw_strips(result)}
+        return {"opening": draw_opening(result), "strips": draw_strips(result)}
 
     def sentence(self, result: Result) -> str:
         """The errors, beside those of the decoder alone and of doing nothing."""

@@ -18,8 +18,10 @@ from rich.table import Table
 from ..data import Images
 from ..error import DuetError
 from ..evaluation import EVALUATIONS, Result, evaluate
+from ..evaluation.generation import Generation
 from ..evaluation.rival import RIVALS
 from ..evaluation.spectrum import draw_purities
+from ..evaluation.suite import find_evaluations
 from ..evaluation.verdict import judge, say
 from ..figure import new_figure
 from ..file import write_json
@@ -45,8 +47,9 @@ def run_demo(out: Path, device: str = "auto", **changes: Any) -> dict[str, Any]:
             raise DuetError(f"{run} is not a run; the demo would replace it: choose another --out")
         shutil.rmtree(run, ignore_errors=True)
         train(recipe if name == recipe.method else replace(recipe, method=name, weight=None), run, device=device)
-        # Both have the same network and images, and so the same rivals.
-        results[name] = evaluate(run, device=device, rivals=out / "rivals")
+        # Both have the same network and images, and so the same rivals. Only DUET's features are decoded.
+        measured = [key for key in find_evaluations(None) if name == recipe.method or key != Generation.name]
+        results[name] = evaluate(run, measured, device=device, rivals=out / "rivals")
         draw_results(results[name], run / "figures")
     results |= {name: load_results(out / "rivals" / name) for name in RIVALS}
     draw_spectra(results).savefig(out / "spectrum.png", dpi=110)
@@ -56,9 +59,7 @@ def run_demo(out: Path, device: str = "auto", **changes: Any) -> dict[str, Any]:
     console.print(comparison(results))
     for verdict in filter(None, map(judge, results["duet"].values())):
         console.print(say(verdict), highlight=False)
-    console.print(
-        f"{summary['seconds']:.0f} seconds. Pictures: {out / 'duet' / 'figures'}; numbers: {out / 'summary.json'}"
-    )
+    console.print(f"{summary['seconds']:.0f} seconds. All numbers are in {out / 'summary.json'}")
     return summary
 
 

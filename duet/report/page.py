@@ -80,9 +80,7 @@ def render(runs: Sequence[Run], own: Sequence[OwnImages] = ()) -> str:
     templates.filters["maths"] = maths
     curves = draw_curves(runs)
     alt = f"The losses of {', '.join(run.name for run in runs)} over the epochs of training."
-    sections, key = list(_sections(runs)), None
-    if len(runs) == 1:
-        sections, key = _take_key_figure(sections)
+    sections, key = _take_key_figure(list(_sections(runs)))
     return templates.get_template("report.html").render(
         heading=_heading(runs),
         lead=_lead(runs),
@@ -232,14 +230,19 @@ def _sections(runs: Sequence[Run]) -> Iterable[Section]:
         yield Section(name, heading, question, level, answers, list(kinds.values()), *numbers(runs, name))
 
 
-def _take_key_figure(sections: Sequence[Section]) -> tuple[list[Section], Picture | None]:
-    """The first section's picture that its evaluation would have at the top, and the sections without it."""
-    for place, section in enumerate(sections):
+def _take_key_figure(sections: Sequence[Section]) -> tuple[list[Section], tuple[int, Picture] | None]:
+    """The picture that opens the page, with the place of its run, and the sections without it.
+
+    Of several evaluations with a key figure the last one gives it: decoded images say more than readings. Of several
+    runs the first one that has it.
+    """
+    for place, section in reversed(list(enumerate(sections))):
         evaluation = evaluation_of(section.anchor)
         for kind in section.pictures:
             if evaluation is not None and kind[0][1].kind == evaluation.key_figure:
-                left = section._replace(pictures=[other for other in section.pictures if other is not kind])
-                return [*sections[:place], left, *sections[place + 1 :]], kind[0][1]
+                rest = [[*kind[1:]] if other is kind else other for other in section.pictures]
+                left = section._replace(pictures=[other for other in rest if other])
+                return [*sections[:place], left, *sections[place + 1 :]], kind[0]
     return list(sections), None
 
 

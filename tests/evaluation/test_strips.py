@@ -3,20 +3,8 @@
 import numpy as np
 import pytest
 
-from duet.evaluation import Result
-from duet.evaluation.drawing.strips import GAP, _mosaic, draw_strips
-
-
-def result(actions=("prescribed", "fitted"), channels=1, swept=4, unit="degrees"):
-    g = np.arange(swept) / swept
-    shape = (2, swept, channels, 6, 8)
-    truth = np.zeros(shape, np.float32)
-    arrays = {"g": g, "parameter": 360 * g - 180, "truth": truth}
-    for name, value in {"none": 4, "prescribed": 5, "fitted": 2}.items():
-        if name in ("none", *actions):
-            arrays |= {f"decoded_{name}": truth + value / 10, f"error_{name}": np.full(swept, value**2 / 100)}
-    provenance = {"method": "duet", "group": "rot360", "unit": unit, "identity": 0.5}
-    return Result("generation", {"reconstruction_error": 0.01}, arrays, provenance)
+from duet.evaluation.drawing.strips import GAP, _mosaic, draw_opening, draw_strips
+from tests.making import make_decoded as result
 
 
 def texts(axis):
@@ -65,6 +53,17 @@ def test_images_lie_side_by_side_with_white_gaps(channels):
     assert (picture[:4, :5] == 0).all()
     assert (picture[4 : 4 + GAP] == 1).all()
     assert (picture[4 + GAP :, 5 + GAP : 10 + GAP] == 0.5).all()
+
+
+def test_the_opening_picture_has_the_truth_and_the_best_action():
+    strips = draw_opening(result(swept=50)).axes
+    assert len(strips) == 2  # images
+    for strip in strips:
+        assert [label.get_text() for label in strip.get_yticklabels()] == ["truth", "decoded"]
+        assert texts(strip) == ["error", "0.040"]
+    assert len(strips[0].get_xticklabels()) == 13
+    (only,) = draw_opening(result(actions=("prescribed",)), shown=1).axes
+    assert texts(only) == ["error", "0.250"]
 
 
 def test_it_can_be_saved(tmp_path):

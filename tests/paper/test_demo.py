@@ -24,6 +24,8 @@ def test_the_whole_of_it(tmp_path, monkeypatch, capsys):
         assert {f"spectrum/{key}" for key in wanted} <= set(summary[name])
         assert "equivariance/error_fitted" in summary[name]
     assert "recovery/median_error_degrees" not in summary["simclr"]
+    assert "generation/action_error_fitted" in summary["duet"]
+    assert not [key for key in summary["simclr"] if key.startswith("generation/")]  # one decoder is trained, not two
     for name in demo.COMPARED:
         drawn = {path.stem for path in (tmp_path / name / "figures").glob("*.png")}
         results = {path.stem: Result.load(path) for path in (tmp_path / name / "results").glob("*.json")}

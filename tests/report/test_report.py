@@ -20,7 +20,7 @@ from duet.report.page import as_csv
 from duet.report.table import settings
 from duet.report.wording import label, read_out, write
 from tests.conftest import random_encoder
-from tests.making import make_results, make_run
+from tests.making import make_decoded, make_results, make_run
 
 HOSTILE = "<img src=x onerror=alert(1)>\"'</script><script>alert(2)</script>"
 
@@ -356,3 +356,25 @@ def test_an_odd_unit_of_a_strangers_result_costs_a_sentence_not_the_page(tmp_pat
 def test_a_run_on_a_trunk_says_so(tmp_path):
     page = write_report([make_run(tmp_path / "run", trunk="lite0")], tmp_path / "report.html")
     assert "a neck on the trunk lite0, 4 epochs, features" in page.read_text()
+
+
+def before_the_table(html):
+    """The alternative texts of the pictures that stand above the first table."""
+    return [attributes["alt"] for attributes in Page(html.partition("<table")[0]).all("img")]
+
+
+def test_a_page_opens_with_a_picture_of_the_first_run_that_has_one(made, tmp_path):
+    (alone,) = before_the_table(made["one"])
+    assert alone.startswith("first, examples: ")
+    bare = make_run(tmp_path / "bare", make_results()[:1])
+    page = write_report([bare, made["first"]], tmp_path / "page.html").read_text()
+    (beside,) = before_the_table(page)
+    assert beside.startswith("first, examples: ")
+    assert page.count(beside) == 1  # it does not stand in its section again
+    assert before_the_table(write_report([bare], tmp_path / "none.html").read_text()) == []
+
+
+def test_decoded_images_open_a_page_before_readings_do(tmp_path):
+    run = make_run(tmp_path / "run", [*make_results(), make_decoded()])
+    (opening,) = before_the_table(write_report([run], tmp_path / "page.html").read_text())
+    assert opening.startswith("run, opening: ")

@@ -44,6 +44,27 @@ def draw_strips(result: Result) -> Figure:
     return figure
 
 
+def draw_opening(result: Result, shown: int = 2) -> Figure:
+    """A few images truly transformed, each above its decoded features under the action with the smallest error."""
+    truth, best = result.arrays["truth"][:shown], best_action(result)
+    decoded, columns = result.arrays[f"decoded_{best}"], _columns(result)
+    height = 2 * truth.shape[3] / truth.shape[4] * 0.62  # inches a strip
+    figure = new_figure(0.62 * len(columns) + 2.6, len(truth) * (height + 0.12) + 0.4)
+    for axis, number in zip(figure.subplots(len(truth), 1, squeeze=False)[:, 0], range(len(truth)), strict=True):
+        _draw_strip(axis, {"truth": truth[number], "decoded": decoded[number]}, columns)
+        _frame_start(axis, result, columns, truth.shape[3:], 2)
+        if number == 0:
+            axis.set_xticks(_centres(truth.shape[4], len(columns)), _labels(result, columns), fontsize=9)
+            axis.xaxis.tick_top()
+    return figure
+
+
+def best_action(result: Result) -> str:
+    """The action whose decoded images have the smallest error."""
+    actions = [action.name for action in ACTIONS if f"decoded_{action.name}" in result.arrays]
+    return min(actions, key=lambda name: float(np.mean(result.arrays[f"error_{name}"])))
+
+
 def _draw_strip(axis: Axes, rows: dict[str, Array], columns: Array) -> None:
     """Rows of images (S,C,H,W) as one picture, their names on the left, their mean squared errors on the right."""
     truth = rows["truth"]
