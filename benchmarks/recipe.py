@@ -39,10 +39,20 @@ FULL = {
     **{"warmup_epochs": 0.5, "temperature": 0.2, "action_pairs": 0, "calibrate": True},
 }
 """SimCLR on the full stack, from which every trial departs."""
+CHOSEN: dict[str, Any] = {"lr": 8e-3, "temperature": 0.1}
+"""What the short trials chose; those that follow depart from it."""
 SHORT: dict[str, Mapping[str, Any]] = {
     **{"base": {}, "32-last": {"view_size": ["24@0.8", "32"]}, "batch-256": {"batch_size": 256, "lr": 1.4e-3}},
     **{"lr-4e-3": {"lr": 4e-3}, "lr-8e-3": {"lr": 8e-3}, "decay": {"weight_decay": 0.01}},
     "lr-4e-3-temperature-0.1": {"lr": 4e-3, "temperature": 0.1},
+    "lr-8e-3-temperature-0.1": {"lr": 8e-3, "temperature": 0.1},
+    **{
+        f"rrc-rot360-duet-1000-lr-{lr}": {
+            **{"stack": "rrc", "group": "rot360", "method": "duet", "weight": 1000, "temperature": 0.1},
+            "lr": float(lr),
+        }
+        for lr in ("4e-3", "8e-3")
+    },
     **{"temperature-0.1": {"temperature": 0.1}, "temperature-0.5": {"temperature": 0.5}},
     **{"4-views": {"views": 4, "epochs": 2}, "projector-wide": {"projector": [1024, 1024, 128]}},
     "sigreg": {"contrast": "sigreg", "projector": [1024, 1024, 128]},
@@ -105,10 +115,10 @@ TRIALS: dict[str, Mapping[str, Any]] = {
     "sharp-20": {"view_size": ["20"], "epochs": 11, "blur": 0.0},
     "sharp-resnet18-half-16": {"encoder": "resnet18-half", "view_size": ["16@0.6", "24"], "epochs": 4, "blur": 0.0},
     "rrc-rot360-simclr": {"stack": "rrc", "group": "rot360"},
-    "tenth-88mf": {"blur": 0.0, "epochs": 12, "lr": 4e-3},
-    "tenth-resnet18-half": {"blur": 0.0, "epochs": 4, "lr": 4e-3, "encoder": "resnet18-half"},
+    "tenth-88mf": {"blur": 0.0, "epochs": 12, **CHOSEN},
+    "tenth-resnet18-half": {"blur": 0.0, "epochs": 4, **CHOSEN, "encoder": "resnet18-half"},
     **{f"short-{name}": {"blur": 0.0, "epochs": 4, **changes} for name, changes in SHORT.items()},
-    **{f"best-{name}": {"blur": 0.0, "epochs": 4, "lr": 4e-3, **changes} for name, changes in BEST.items()},
+    **{f"best-{name}": {"blur": 0.0, "epochs": 4, **CHOSEN, **changes} for name, changes in BEST.items()},
     **{
         f"short-rrc-{group}-duet{small}{suffix}": {
             **{"stack": "rrc", "group": group, "method": "duet", "weight": 10, "blur": 0.0, "lr": 4e-3},
