@@ -68,8 +68,8 @@ def align_files(
     aligned by their own pixels.
 
     All copies are turned: without an upright, no image stands better as it is. `sure` only marks those whose
-    probability is that large. `by_class`: each sub-folder of one folder is a set of its own, and of several folders each
-    folder. `expand` makes copies larger, so that nothing is cut.
+    probability is that large. `by_class` makes a set of each sub-folder of one folder, or of each of several folders.
+    `expand` makes copies larger, so that nothing is cut.
     """
     if folder is None and table is None and picture is None:
         raise DuetError("say where to write: -o DIR for turned copies, --csv FILE for the angles, or both")
@@ -98,7 +98,7 @@ def align_files(
     merged = () if by_class or len(folders) < 2 else folders
     if merged:
         print(
-            f"duet: the images of {len(merged)} folders are aligned as one set; --by-class aligns each folder separately",
+            f"duet: {len(merged)} folders are aligned as one set; --by-class aligns each folder separately",
             file=sys.stderr,
         )
     if not by_class:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from ..error import DuetError
-from .turn import half_open, likelihood_curve, likeliest_turn, phases, sum_by_harmonic, turn_grid
+from .turn import half_open, likeliest_turn, likelihood_curve, phases, sum_by_harmonic, turn_grid
 
 NEAR = 1 / 8
 """A turn is right if it is not further away than this share of the circle: 45 degrees."""
@@ -41,7 +41,7 @@ class Codes(NamedTuple):
         return self._replace(p=self.p[which])
 
     def read(self, mean: Tensor) -> Tensor:
-        """By how much each image is turned against each mean, the by of largest likelihood: (..., S, M) -> (..., S, N)."""
+        """By how much each image is turned against each mean, by largest likelihood: (..., S, M) -> (..., S, N)."""
         wanted, kinds = self.weight * mean.conj(), torch.unique(self.harmonic)
         sums = [wanted[..., own] @ self.p[..., own].mT for own in self._components(kinds)]
         by = likeliest_turn(torch.stack(sums, -1).flatten(0, -2), kinds, self.elements)
@@ -154,8 +154,8 @@ def _common_turn(by: Tensor, elements: int) -> Tensor:
 def _probability(codes: Codes, by: Tensor, mean: Tensor) -> Tensor:
     """How much of each image's likelihood lies near its turn, (N,), the mean over random splits of the images.
 
-    A split aligns two halves separately and reads every image against the mean of the half that it is not in, so that no
-    image has drawn that mean towards itself. One split alone depends on the least noise: a half can settle at any of
+    A split aligns two halves separately and reads every image against the mean of the half that it is not in, so that
+    no image has drawn that mean towards itself. A single split is unstable under noise: a half can settle at any of
     several peaks.
     """
     generator = torch.Generator().manual_seed(0)
