@@ -28,6 +28,7 @@ from duet.evaluation.rival import pixels, untrained
 from duet.groups import rot360
 from duet.model import Encoder
 from duet.networks import build_backbone
+from duet.pixels import as_bytes, as_float
 from duet.representation import Flat
 from duet.representation.alignment import align_codes
 
@@ -45,7 +46,10 @@ WEIGHTS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "purity, harmonics 1 and 2": lambda purity, k: purity * (k <= 2),
     "purity, harmonics 1 to 3": lambda purity, k: purity * (k <= 3),
 }
-PARTS = ("digits", "photos", "weights")
+PARTS = ("digits", "photos", "weights", "probability")
+SURE = 0.9
+KNOWN = {"mnist": (12, 30, 84), "cifar10": (12, 30, 84), "photos128": (12, 40)}
+"""Sets whose images are upright, so that turns are known, and how many images of a class are aligned at a time."""
 RUN, NO_MODEL = "duet, relative", "without a model"
 
 
@@ -84,9 +88,10 @@ def turn_pixels(images: Tensor, sets: list[int], angles: int = 90, starts: int =
 def aligners(encoders: dict[str, Encoder], shape: tuple[int, int, int]) -> dict[str, Aligner]:
     """How each encoder aligns, and the rivals that have learned nothing."""
     first = next(iter(encoders.values()))
+    fresh = untrained(first)
     functions: dict[str, Any] = {
         **encoders,
-        "untrained network": untrained(first).features,
+        **({} if fresh is None else {"untrained network": fresh.features}),
         "pixels, codes": pixels(shape, first.layout.dim, {"rot360": DISC}).features,
     }
     functions[NO_MODEL] = None
@@ -230,6 +235,82 @@ def real_set(name: str, encoder: Encoder, least: int = 30, most: int = 40) -> tu
     return rows, shown[RUN] + shown[NO_MODEL]
 
 
+def probability(sets: int = 2, each: int = 84, draws: int = 2) -> dict[str, Any]:
+    """How often a probability comes true where turns are known, and how far noise of one grey level moves it."""
+    return {"calibration": calibration(), "stability": stability(sets, each, draws)}
+
+
+def calibration() -> dict[str, Any]:
+    """Classes of upright test images, each image turned at random, brought to one angle by their pixels."""
+    generator, rows, all_of = torch.Generator().manual_seed(1), {}, []
+    for name, counts in KNOWN.items():
+        images, labels = open_images(name, "test", image_size=32, channels=1).tensors()
+        assert labels is not None
+        classes = labels.unique().tolist()
+        parts = []
+        for c in classes[2::4] if len(classes) > 10 else classes:
+            own = (labels == c).nonzero()[:, 0]
+            for count in counts:
+                if len(own) >= count:
+                    chosen = own[torch.randperm(len(own), generator=generator)[:count]]
+                    g = torch.rand(count, generator=generator)
+                    found = align(as_float(as_bytes(DISC.apply(as_float(images[chosen]), g))), None, DISC)
+                    parts.append((found.probability, errors(found.by, g.double()) <= RIGHT))
+        told, right = (torch.cat(values) for values in zip(*parts, strict=True))
+        rows[name] = _calibrated(told, right)
+        all_of.append((told, right))
+        print("probability", name, rows[name], flush=True)
+    return {**rows, "all": _calibrated(*(torch.cat(values) for values in zip(*all_of, strict=True)))}
+
+
+def _calibrated(told: Tensor, right: Tensor) -> dict[str, float]:
+    """Beside the probabilities what came true: of all, of the sure, and in ten groups of equal count."""
+    sure = told >= SURE
+    groups = [part for part in torch.tensor_split(told.argsort(), 10) if len(part)]
+    error = sum(len(part) * abs(float(told[part].mean() - right[part].double().mean())) for part in groups)
+    return {
+        "images": len(told),
+        "mean_probability": round(float(told.mean()), 3),
+        "right": round(float(right.double().mean()), 3),
+        "expected_calibration_error": round(error / len(told), 3),
+        "sure": round(float(sure.double().mean()), 3),
+        "right_of_the_sure": round(float(right[sure].double().mean()), 3) if bool(sure.any()) else 0.0,
+    }
+
+
+def stability(sets: int, each: int, draws: int) -> dict[str, Any]:
+    """Plankton by its pixels, as it is and with noise of one grey level: one set, one class, classes of 12."""
+    images, labels = open_images("plankton", "train", image_size=32, channels=1).tensors()
+    assert labels is not None
+    images, counts = as_float(images), torch.bincount(labels)
+    rows: dict[str, list[tuple[Tensor, Tensor]]] = {"mixed": [], "one class": [], "classes of 12": []}
+    for seed in range(sets):
+        mixed = torch.randperm(len(images), generator=torch.Generator().manual_seed(seed))[:each]
+        largest = (labels == counts.argsort(descending=True)[seed]).nonzero()[:each, 0]
+        some = [c for c in range(len(counts)) if counts[c] >= 12][seed::5][: each // 12]
+        by_class = torch.cat([(labels == c).nonzero()[:12, 0] for c in some])
+        for kind, chosen in (("mixed", mixed), ("one class", largest), ("classes of 12", by_class)):
+            names = labels[chosen].tolist() if kind == "classes of 12" else None
+            clean = align(images[chosen], None, DISC, names).probability
+            for draw in range(draws):
+                generator = torch.Generator().manual_seed(draw)
+                noise = torch.randint(-1, 2, images[chosen].shape, generator=generator) / 255
+                noisy = align((images[chosen] + noise).clamp(0, 1), None, DISC, names).probability
+                rows[kind].append((clean, noisy))
+    found = {}
+    for kind, pairs in rows.items():
+        clean, noisy = (torch.cat(values) for values in zip(*pairs, strict=True))
+        found[kind] = {
+            "images": len(clean),
+            "sure": int((clean >= SURE).sum()),
+            "sure_or_not_any_more": int(((clean >= SURE) != (noisy >= SURE)).sum()),
+            "mean_change": round(float((clean - noisy).abs().mean()), 3),
+            "largest_change": round(float((clean - noisy).abs().max()), 2),
+        }
+        print("probability", kind, found[kind], flush=True)
+    return found
+
+
 def _part(found: Alignment, which: Tensor) -> Alignment:
     return Alignment(found.group, found.by[which], found.probability[which], {})
 
@@ -255,6 +336,8 @@ def main() -> None:
         )
     if "weights" in options.only:
         figures["weights"] = weights(encoders["duet, shipped"])
+    if "probability" in options.only:
+        figures["probability"] = probability()
     if "photos" in options.only:
         figures["photos128"] = photos(options.photos)
     for given in options.sets:

@@ -31,12 +31,16 @@ PICTURE = "mean.png"
 
 
 class AlignedFiles(NamedTuple):
-    """How many images were read, and how many of them are surely right; the means of every set."""
+    """How many images were read, and how many of them are surely right; the means of every set; the folders merged.
+
+    `merged` names the folders whose images were aligned as one set, if they came from more than one.
+    """
 
     readable: int
     sure: int
     sets: list[MeanImages]
     picture: Path | None
+    merged: tuple[str, ...] = ()
 
     @property
     def fall(self) -> float:
@@ -64,8 +68,8 @@ def align_files(
     aligned by their own pixels.
 
     All copies are turned: without an upright, no image stands better as it is. `sure` only marks those whose
-    probability is that large. `by_class`: each sub-folder is a set of its own. `expand` makes copies larger, so that
-    nothing is cut.
+    probability is that large. `by_class` makes a set of each sub-folder of one folder, or of each of several folders.
+    `expand` makes copies larger, so that nothing is cut.
     """
     if folder is None and table is None and picture is None:
         raise DuetError("say where to write: -o DIR for turned copies, --csv FILE for the angles, or both")
@@ -89,9 +93,15 @@ def align_files(
         read += found
         parts.append(pixels)
     pixels = _one_size(parts)
-    names = [_class_of(file) for file in read]
+    names = _classes(read, [Path(given) for given in images])
+    folders = tuple(sorted({name for name in names if name}))
+    merged = () if by_class or len(folders) < 2 else folders
+    if merged:
+        print(
+            f"duet: {len(merged)} folders are aligned as one set; --by-class aligns each folder separately",
+            file=sys.stderr,
+        )
     if not by_class:
-        _hint(names)
         names = [""] * len(read)
     alignment = align(pixels, encoder, turning, names, turns=turns, batch_size=batch_size)
     output = Nowhere() if folder is None else Copies(targets, partial(save_turned, expand=expand))
@@ -100,7 +110,7 @@ def align_files(
     if picture is not None:
         with whole_file(picture) as whole:
             draw_means(sets).save(whole, "PNG")
-    return AlignedFiles(len(read), int((alignment.probability >= sure).sum()), sets, picture)
+    return AlignedFiles(len(read), int((alignment.probability >= sure).sum()), sets, picture, merged)
 
 
 def _own_rotation(encoder: Encoder) -> str:
@@ -127,21 +137,25 @@ def _means(pixels: Tensor, alignment: Alignment, names: list[str]) -> list[MeanI
     return found
 
 
-def _class_of(file: Found) -> str:
-    """The first folder below the one that was given; of files that were given themselves, their own."""
-    if file.folder is None:
-        return printable(file.path.resolve().parent.name)
-    parts = file.path.relative_to(file.folder).parts
-    return printable(parts[0]) if len(parts) > 1 else ""
+def _classes(files: Sequence[Found], given: Sequence[Path]) -> list[str]:
+    """A class for every file: the sub-folder of the one folder that was given; of several folders, the folder itself.
 
+    Files that were given themselves take the name of the folder that they are in.
+    """
+    folders = list(dict.fromkeys(path for path in given if path.is_dir()))
+    titles = {path: path.resolve().name for path in folders}
+    if len(set(titles.values())) < len(titles):
+        titles = {path: str(path) for path in folders}
 
-def _hint(names: list[str]) -> None:
-    folders = {name for name in names if name}
-    if len(folders) > 1:
-        print(
-            f"duet: the images of {len(folders)} folders are aligned as one set; --by-class aligns each on its own",
-            file=sys.stderr,
-        )
+    def name(file: Found) -> str:
+        if file.folder is None:
+            return printable(file.path.resolve().parent.name)
+        if len(folders) > 1:
+            return printable(titles[file.folder])
+        parts = file.path.relative_to(file.folder).parts
+        return printable(parts[0]) if len(parts) > 1 else ""
+
+    return [name(file) for file in files]
 
 
 def _one_size(parts: list[Tensor]) -> Tensor:

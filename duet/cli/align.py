@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 
 from ..error import printable
@@ -10,6 +11,8 @@ from .command import TURNED, Command, add_images, add_turned_copies, open_model
 
 TURNS = 4
 PIXELS = "pixels"
+NAMED = 5
+"""Folders that a line names."""
 
 
 class Align(Command):
@@ -24,6 +27,7 @@ images reads them by what it has learned; try both, and see whose mean is sharpe
 
   duet align cells/ -o aligned/
   duet align plankton/ -o aligned/ --by-class --csv angles.csv
+  duet align round/ long/ -o aligned/ --by-class
   duet align cells/ -o by-model/ --model runs/duet-rot360-cells
 
 The mean of the images before and after is drawn in aligned/mean.png: if it became sharp, it worked. All copies are
@@ -37,7 +41,11 @@ stay."""
         parser.add_argument(
             "--picture", type=Path, metavar="FILE", help="the means before and after, as PNG [DIR/mean.png]"
         )
-        parser.add_argument("--by-class", action="store_true", help="align each sub-folder on its own")
+        parser.add_argument(
+            "--by-class",
+            action="store_true",
+            help="align each class separately: each sub-folder of one folder, or each of several folders",
+        )
         parser.add_argument(
             "--group", metavar="rot360|rot4", help="any angle, or quarter turns only [the model's own, else rot360]"
         )
@@ -67,12 +75,20 @@ stay."""
             expand=args.expand,
         )
         where = ", ".join(printable(path) for path in (args.out, args.csv, done.picture) if path is not None)
-        sets = f" in {len(done.sets)} sets, each" if args.by_class else ""
+        sets = f" in {len(done.sets)} sets ({_named([one.name for one in done.sets])}), each" if args.by_class else ""
+        if done.merged:
+            sets = f" of {len(done.merged)} folders ({_named(done.merged)}), merged into one set,"
         print(
             f"{done.readable} images{sets} brought to one angle, {done.sure} of them surely; "
             f"their variance around the mean {_change(done.fall)}: {where}"
         )
         return 0
+
+
+def _named(names: Sequence[str]) -> str:
+    """The first few names, and how many more there are."""
+    shown = ", ".join(name or "no sub-folder" for name in names[:NAMED])
+    return shown if len(names) <= NAMED else f"{shown} and {len(names) - NAMED} more"
 
 
 def _change(fall: float) -> str:

@@ -17,6 +17,8 @@ LOST = 0.1
 """Accuracy of nearest neighbours that must be lost, at the least that its interval allows."""
 HELD = 0.05
 """Accuracy that may be lost, at the most that its interval allows, to say that it holds."""
+FEW = 3
+"""Views for every number of a layer, below which a spectrum that finds nothing says nothing: half of them fit it."""
 READABLE = 0.5
 """Share of the way from chance to perfect from which the difference of two views counts as known."""
 
@@ -36,15 +38,30 @@ def known_share(scalars: Scalars, group: Group) -> float:
     return 1 - scalars.get("equivariance/error_fitted", math.nan)
 
 
-def advise(scalars: Scalars, intervals: Intervals, group: Group) -> str:
-    """The sentence; nothing where no test holds.
+def advise(scalars: Scalars, intervals: Intervals, group: Group, features: int = 0, views: int | None = None) -> str:
+    """The sentence; nothing where no test holds. `views`: how many a spectrum of so many `features` was fitted to.
 
     blind:      equivariance/sensitivity < HARDLY, and less than READABLE is known: what hardly moves may still tell
     breaks:     robustness/loss at least LOST, by its whole interval, and less than READABLE is known
     sensitive:  the same loss, and READABLE or more is known
     holds:      robustness/loss at most HELD, by its whole interval, and READABLE or more is known
+    too few:    blind or breaks by a spectrum that was found on fewer than FEW views for every number
     Without labels, `breaks` and `sensitive` ask for a sensitivity of MUCH in the place of the loss.
     """
+    found = _advise(scalars, intervals, group)
+    by_spectrum = any(key.startswith("spectrum/") for key in scalars)
+    if (
+        found
+        and by_spectrum
+        and views is not None
+        and views < FEW * features
+        and known_share(scalars, group) < READABLE
+    ):
+        return f"too few views to tell: {views:,} for {features:,} features; take at least {FEW * features:,}"
+    return found
+
+
+def _advise(scalars: Scalars, intervals: Intervals, group: Group) -> str:
     title = group.title or group.name
     turns = group.unit == "degrees"
     sensitivity = scalars.get("equivariance/sensitivity", math.nan)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
@@ -13,6 +14,7 @@ from ..error import DuetError
 DRAWS = 2000
 LEVELS = 512  # thresholds at which shares are counted for medians
 COVERED = 0.95
+NORMAL = 1.959964  # standard deviations of a normal distribution on either side that cover as much
 CHUNK = 8_000_000  # numbers of drawn weights held at a time
 
 
@@ -39,14 +41,35 @@ class Bootstrap:
         """Of the mean over images and their values: (N,) or (N, m)."""
         return self.ratio(values, torch.ones_like(values))
 
+    def share(self, hits: Tensor) -> Interval:
+        """Of the share of hits, 0 and 1, over images and their values: (N,) or (N, m); of none or all Wilson's."""
+        return self.share_of(hits, torch.ones_like(hits))
+
+    def share_of(self, hits: Tensor, counted: Tensor) -> Interval:
+        """Of sum(hits) / sum(counted), where hits are some of those counted: (N,) or (N, m) each."""
+        above, below = _each(hits), _each(counted)
+        if 0 < float(above.sum()) < float(below.sum()):
+            return self.ratio(hits, counted)
+        # Every draw would give the same. The values of one image are not independent, so each image counts once.
+        return wilson(0 if float(above.sum()) == 0 else 1, int((below > 0).sum()))
+
     def ratio(self, above: Tensor, below: Tensor) -> Interval:
         """Of sum(above) / sum(below): (N,) or (N, m) each."""
         sums = torch.stack([_each(above), _each(below)], 1)  # (N, 2)
         found = self._of_sums(sums)
         return _middle(found[:, 0] / found[:, 1])
 
-    def difference_of_means(self, first: Tensor, second: Tensor) -> Interval:
-        """Of mean(first) - mean(second), measured on the same images: (N,) or (N, m) each."""
+    def difference_of_shares(self, first: Tensor, second: Tensor) -> Interval:
+        """Of mean(first) - mean(second) of hits, 0 and 1, measured on the same images: (N,) each.
+
+        Where no image differs, as many as Wilson's interval allows may differ, in either direction.
+        """
+        if bool((first == second).all()):
+            unseen = wilson(0, len(first)).high
+            return Interval(-unseen, unseen)
+        if bool(((first - second).abs() == 1).all()) and len((first - second).unique()) == 1:
+            ends = sorted(float(first[0] - second[0]) * end for end in wilson(1, len(first)))
+            return Interval(ends[0], ends[1])
         return self.mean(_each(first) / _width(first) - _each(second) / _width(second))
 
     def median(self, values: Tensor) -> Interval:
@@ -80,6 +103,19 @@ class Bootstrap:
             drawn = torch.randint(self.images, (count, self.images), generator=generator)
             weights = torch.zeros(count, self.images, dtype=torch.float64)
             yield weights.scatter_add_(1, drawn, torch.ones_like(weights))
+
+
+def wilson(share: float, n: int) -> Interval:
+    """Wilson's 95 % interval of a share of n independent cases.
+
+    (p + z^2 / 2n -+ z sqrt(p (1 - p) / n + z^2 / 4n^2)) / (1 + z^2 / n), z = 1.96
+    """
+    if n < 1:
+        return Interval(0.0, 1.0)
+    square = NORMAL**2 / n
+    middle = (share + square / 2) / (1 + square)
+    half = math.sqrt(share * (1 - share) * square + square**2 / 4) / (1 + square)
+    return Interval(max(middle - half, 0.0), min(middle + half, 1.0))
 
 
 def _each(values: Tensor) -> Tensor:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -23,7 +22,7 @@ from ..plugin import is_spec
 from ..representation import Flat
 from .context import Sizes
 from .input import batch_of, fit_images
-from .rival import patches, pixels, untrained
+from .rival import patches, pixels, reset_weights, untrained
 from .subject import Outsider, Subject, as_subject
 
 UNTRAINED = "untrained:"
@@ -117,7 +116,7 @@ class _Trained(Named):
     def build(self, images: Images, groups: Groups, device: torch.device, seed: int, width: int) -> Candidate:
         """The encoder itself where the images are as it knows them, else behind a resize."""
         encoder = self.encoder
-        fresh = None if encoder.backbone.recipe is None else untrained(encoder, seed)
+        fresh = untrained(encoder, seed)
         facts = {"image_size": None if self.size is None else list(self.size), "channels": encoder.channels}
         if (self.size in (None, images.shape[1:])) and encoder.channels == images.channels:
             return Candidate(self.name, encoder, encoder.backbone, fresh, facts=facts)
@@ -228,20 +227,6 @@ class _Prepared(nn.Module):
         return self.model((fit_images(images, self.channels, self.size) - self.mean) / self.std)  # type: ignore[no-any-return]
 
 
-def reset_weights(module: nn.Module, seed: int) -> nn.Module | None:
-    """A copy with fresh weights, drawn as its parts draw them; None where a matrix of it knows no fresh ones."""
-    fresh = copy.deepcopy(module)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        for part in fresh.modules():
-            reset = getattr(part, "reset_parameters", None)
-            if callable(reset):
-                reset()
-    pairs = zip(module.parameters(), fresh.parameters(), strict=True)
-    changed = [not torch.equal(before, after) for before, after in pairs if before.ndim > 1]
-    return fresh if changed and all(changed) else None
-
-
 def _candidate(
     name: str,
     made: Any,
@@ -271,4 +256,4 @@ def _resized(subject: Outsider, channels: int, size: tuple[int, int] | None) -> 
         parts = [inner(fit_images(part.to(subject.device), channels, size)) for part in torch.split(images, batch)]
         return torch.cat(parts)
 
-    return replace(subject, function=features)
+    return replace(subject, function=features, module=None)  # which takes images of its own size only

@@ -70,6 +70,11 @@ class Column(NamedTuple):
     key: str
     unit: str  # "%" for shares
     higher: bool | None  # is better; None where neither is
+    instead: str = ""  # the scalar of a layer, which has no other
+
+    def key_of(self, row: Row) -> str:
+        """The scalar that a row shows here."""
+        return self.key if self.key in row.scalars else self.instead
 
     def write(self, value: float, bare: bool = False) -> str:
         """A value as people read it; bare: without its unit."""
@@ -96,7 +101,9 @@ def columns(group: str) -> list[Column]:
     difference = "difference of two views of an image, without labels"
     return [
         Column("accuracy", "linear classifier on untouched images", "classification/logistic", "%", True),
-        Column("neighbours", "nearest neighbours on untouched images", "classification/knn", "%", True),
+        Column("neighbours", "nearest neighbours on untouched images", "robustness/knn_untouched", "%", True)._replace(
+            instead="classification/knn"
+        ),
         Column("transformed", "nearest neighbours of transformed images", "robustness/knn_transformed", "%", True),
         Column("difference", f"{difference}, median error", f"spectrum/median_difference_error_{name}", unit, False),
         Column("difference", f"{difference}, how often right", "spectrum/difference_accuracy", "%", True),
@@ -110,10 +117,11 @@ def columns(group: str) -> list[Column]:
 
 def cell(row: Row, column: Column) -> Cell | None:
     """The number of a row; None where it was not measured."""
-    value = row.scalars.get(column.key, math.nan)
+    key = column.key_of(row)
+    value = row.scalars.get(key, math.nan)
     if not math.isfinite(value):
         return None
-    ends = row.intervals.get(column.key)
+    ends = row.intervals.get(key)
     interval = "" if ends is None else f"[{column.write(ends[0], True)}, {column.write(ends[1], True)}]"
     return Cell(column.write(value), interval, value)
 

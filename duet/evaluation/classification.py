@@ -89,6 +89,10 @@ class Classification(Evaluation):
         """Always naming the most common class."""
         return None if key.endswith("_deviation") else result.scalars.get("chance")
 
+    def measured(self, key: str) -> str:
+        """Accuracies, all on the same test images."""
+        return key if key.endswith("_deviation") else "accuracy"
+
     def text(self, key: str, value: float) -> str:
         """Accuracies in percent."""
         return percent(value)
@@ -136,7 +140,7 @@ def classify(context: Context, head: OnlineHead | None = None) -> Result:
     def note(key: str, predicted: Sequence[Array]) -> None:
         """Keep the mean accuracy of one prediction or of several, and how sure it is."""
         right = torch.from_numpy(np.stack([own == labels for own in predicted], 1)).double()
-        scalars[key], intervals[key] = float(right.mean()), draw.mean(right)
+        scalars[key], intervals[key] = float(right.mean()), draw.share(right)
 
     for name, z in context.track(list(views.items()), len(views), "classifiers"):
         z_test = test_views[name]

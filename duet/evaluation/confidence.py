@@ -81,11 +81,11 @@ class Confidence(Evaluation):
         draw = context.bootstrap(images)
         by_image = {"sure": sure, "known": known, "right": right}
         intervals: dict[str, tuple[float, float]] = {
-            key: draw.mean(own.reshape(-1, images).T.double()) for key, own in by_image.items()
+            key: draw.share(own.reshape(-1, images).T.double()) for key, own in by_image.items()
         }
         if bool(sure.any()):
             wrong, counted = ((own.reshape(-1, images).T.double()) for own in (sure & ~right, sure))
-            intervals["wrong_if_sure"] = draw.ratio(wrong, counted)
+            intervals["wrong_if_sure"] = draw.share_of(wrong, counted)
         shape = context.images.shape[1:]
         generator = context.generator("noise")
         senseless = {

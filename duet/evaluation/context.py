@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path, PurePath
 from typing import Any, TypeVar
@@ -207,6 +207,21 @@ class Context:
         """Features of the test images, untouched; label -1 where there is none."""
         return self._once("test", lambda: self._labelled(self.test, self.sizes.test, keep=True))
 
+    def test_features_at(self, g: Tensor | None) -> Tensor:
+        """Features of the images of `test_features`, each at its g (n,), or as the group shows the untouched image."""
+        group, sample = self.group, as_float(self.test.sample(1, self.seed))
+        if g is None and torch.equal(group.mask(sample), sample):
+            return self.test_features.z
+        count = min(self.sizes.test or len(self.test), len(self.test))
+        parts, done = [], 0
+        label = f"{group.name} of the test images"
+        for pixels, _ in self.track(self._batches(self.test, count), -(-count // BATCH), label):
+            images = as_float(pixels).to(self.device)
+            own = None if g is None else g[done : done + len(images)]
+            parts.append(self.subject.features(group.mask(images) if own is None else group.apply(images, own)))
+            done += len(images)
+        return torch.cat(parts)
+
     @property
     def actions(self) -> dict[str, Action]:
         """Every action on these features, by its name: the paper's where there is a table, the fitted, the spectral."""
@@ -332,9 +347,10 @@ class Context:
         if source.labels is None and not keep:
             raise Inapplicable(f"{PurePath(source.name).name} has no labels")
         count = min(count or len(source), len(source))
-        batches = source.in_order(BATCH) if count == len(source) else source.draw(count, self.seed)
         parts, labels = [], []
-        for pixels, marks in self.track(batches, -(-count // BATCH), f"features of the {source.split} images"):
+        for pixels, marks in self.track(
+            self._batches(source, count), -(-count // BATCH), f"features of the {source.split} images"
+        ):
             parts.append(self.subject.features(pixels))
             labels.append(torch.full((len(pixels),), -1) if marks is None else marks)
         z, y = torch.cat(parts), torch.cat(labels)
@@ -344,6 +360,9 @@ class Context:
             raise Inapplicable(f"the {source.split} images of {PurePath(source.name).name} have no labels")
         known = (y >= 0).to(z.device)
         return Labelled(z[known], y.to(z.device)[known])
+
+    def _batches(self, source: Images, count: int) -> Iterable[tuple[Tensor, Tensor | None]]:
+        return source.in_order(BATCH) if count == len(source) else source.draw(count, self.seed)
 
     def _once(self, key: Any, make: Callable[[], T]) -> T:
         if key not in self._cache:

@@ -96,6 +96,11 @@ class Equivariance(Evaluation):
             return result.scalars.get("chance_row_minimum")
         return 1.0 if key.startswith("error_") else None
 
+    def measured(self, key: str) -> str:
+        """The same for every action, and on features and group logits."""
+        found = ("row_minimum", "error", "diagonal_contrast", "sensitivity")
+        return next((name for name in found if key.removeprefix("chance_").startswith(name)), key)
+
     def text(self, key: str, value: float) -> str:
         """Beyond 1 the size of an error says nothing."""
         return "worse than no action" if key.startswith("error_") and value > 1 else super().text(key, value)

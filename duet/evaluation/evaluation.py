@@ -32,7 +32,7 @@ class Claim(NamedTuple):
     key: str
     higher: bool  # is better: a share of at most 1; else an error of at least 0
     chance: float  # what an answer that ignores the images reaches
-    rival: str = ""  # the scalar of rivals that stands beside it, if not the same
+    rival: str = ""  # the scalar of rivals that stands beside it, if not the same: of one measure with it
     unit: str = ""  # of an error; PERCENT for one that is a share of what chance leaves
     what: str = ""  # is learned, such as "rotation"
     says: str = "{}"  # the number in words: "read to {}"
@@ -68,6 +68,8 @@ class Evaluation(ABC):
     """The figure that stands at the top of a page, if any."""
     baselines: ClassVar[tuple[str, ...]] = ()
     """The scalars that others are seen beside, and not for themselves; * stands for anything."""
+    readers: ClassVar[tuple[str, ...]] = ("constant", "chance")
+    """What the name of a scalar may begin with to say who reads it, not what is measured."""
 
     @abstractmethod
     def measure(self, context: Context) -> Result:
@@ -93,6 +95,11 @@ class Evaluation(ABC):
     def chance(self, key: str, result: Result) -> float | None:
         """What a scalar would be for somebody who ignores the images; None where that has no meaning."""
         return None
+
+    def measured(self, key: str) -> str:
+        """What a scalar measures, whoever reads it. Only scalars of one measure are compared with each other."""
+        found = next((reader for reader in self.readers if key.startswith(f"{reader}_")), None)
+        return key if found is None else key.removeprefix(f"{found}_")
 
     def text(self, key: str, value: float) -> str:
         """A scalar as a table shows it."""

@@ -41,7 +41,7 @@ class Head(Evaluation):
             raise Inapplicable(f"{PurePath(context.test.name).name} has no labels")
         right = torch.from_numpy(predict(head, test.z[known]) == labels).double()
         scalars = {"accuracy": float(right.mean()), "chance": float(np.bincount(labels).max() / len(labels))}
-        intervals: dict[str, tuple[float, float]] = {"accuracy": context.bootstrap(len(labels)).mean(right)}
+        intervals: dict[str, tuple[float, float]] = {"accuracy": context.bootstrap(len(labels)).share(right)}
         return Result("head", scalars, {}, {"labelled_test": len(labels)}, intervals)
 
     def claim(self, result: Result) -> Claim | None:
@@ -53,6 +53,10 @@ class Head(Evaluation):
     def chance(self, key: str, result: Result) -> float | None:
         """Always naming the most common class."""
         return result.scalars["chance"]
+
+    def measured(self, key: str) -> str:
+        """Accuracies."""
+        return "accuracy"
 
     def text(self, key: str, value: float) -> str:
         """Accuracies in percent."""

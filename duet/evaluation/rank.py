@@ -53,6 +53,10 @@ class Rank(Evaluation):
         arrays = {f"singular_values{kind}": values.numpy() for kind, values in sigma.items()}
         return Result("rank", scalars, arrays, {"images": len(z), "epsilon": EPSILON})
 
+    def measured(self, key: str) -> str:
+        """Numbers of dimensions."""
+        return "dimensions"
+
     def text(self, key: str, value: float) -> str:
         """The number of features without decimals."""
         return f"{value:.0f}" if key == "features" else super().text(key, value)

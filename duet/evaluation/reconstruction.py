@@ -55,6 +55,10 @@ class Reconstruction(Evaluation):
         says, blind = "painted from the features to a squared error of {}", "the mean image"
         return Claim("error", False, result.scalars["mean_image_error"], what="painting", says=says, blind=blind)
 
+    def measured(self, key: str) -> str:
+        """Squared errors, all of the same views."""
+        return "error"
+
     def chance(self, key: str, result: Result) -> float | None:
         """The mean image."""
         return result.scalars["mean_image_error"]

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from ..groups import Group
-from ..representation import recover
+from ..representation import Spectrum, recover
 from ..unit import in_unit, unit_name
 from .bootstrap import Bootstrap
 from .context import Context, Orbit
@@ -39,11 +39,14 @@ class Recovery(Evaluation):
     question = "How well can the transformation's parameter be read off the features?"
     shown = (
         *("accuracy", "probe_accuracy", "median_error_*", "median_difference_error_*", "probe_median_error_*"),
+        "spectrum_median_difference_error_*",
         *("shuffled_probe_median_error_*", "content_probe_median_error_*", "constant_median_error_*"),
         *("r2", "within_one_spread"),
     )
     baselines = ("constant_*", "*_deviation")
+    readers = ("constant", "chance", "shuffled_probe", "content_probe", "probe", "spectrum")
     words = {
+        "spectrum": "spectrum",
         "shuffled_probe": "linear probe of shuffled elements",
         "content_probe": "linear probe of the content",
         "probe": "linear probe",
@@ -78,12 +81,16 @@ class Recovery(Evaluation):
                 scalars |= {f"{key}{suffix}": value for key, value in numbers.items()}
                 arrays |= {f"{key}{suffix}": value for key, value in tables.items()}
                 intervals |= {f"{key}{suffix}": value for key, value in sure.items()}
-        scalars |= _without_looking(whole)
+        scalars |= _without_looking(context, whole)
         arrays["g"] = orbit_centres(context.group, len(whole.g)).numpy()
         arrays["true"] = whole.g.cpu().numpy()
         arrays |= keep_examples(context.images, whole, arrays["recovered" if "recovered" in arrays else "probe"])
         facts = {"swept_images": len(context.images), "relative": context.subject.relative, "probe_seeds": SEEDS}
         return Result("recovery", scalars, arrays, facts, intervals)
+
+    def still_holds(self, kept: Result, context: Context) -> bool:
+        """Whether differences were measured for whoever is compared by them."""
+        return f"constant_median_difference_error_{unit_name(context.group.unit)}" in kept.scalars
 
     def summary(self, result: Result) -> dict[str, str]:
         """The read-out, through a disc too, and the probes."""
@@ -103,11 +110,15 @@ class Recovery(Evaluation):
         unit = unit_name(p["unit"])
         between, finite = f"median_difference_error_{unit}", "probe_accuracy" in s
         own, how = ("accuracy", "right for {} of the images") if finite else (f"median_error_{unit}", "to {}")
-        probe, chance, raw = f"probe_{own}", s[f"constant_{own}"], "" if finite else p["unit"]
+        probe, raw = f"probe_{own}", "" if finite else p["unit"]
         words = {"what": p["title"], "blind": "ignoring the image"}
-        if not finite and p.get("relative") and between in s:
-            says = "read to {} between two views"
-            return Claim(between, False, chance, probe, raw, says=says, asked="a linear probe of", **words)
+        if not finite and p.get("relative") and between in s and f"constant_{between}" in s:
+            reader, asked = "probe", "a linear probe of"
+            if f"spectrum_{between}" in s:
+                reader, asked = "spectrum", "the spectrum of"
+            blind, says = s[f"constant_{between}"], "read to {} between two views"
+            return Claim(between, False, blind, f"{reader}_{between}", raw, says=says, asked=asked, **words)
+        chance = s[f"constant_{own}"]
         if own in s:
             return Claim(own, finite, chance, probe, raw, says=f"read {how}", asked="a linear probe of", **words)
         says = f"a linear probe reads it {how}"
@@ -115,11 +126,15 @@ class Recovery(Evaluation):
 
     def chance(self, key: str, result: Result) -> float | None:
         """The same measure of the best answer that ignores the image."""
-        measure = re.search(r"(median_error|mean_error|median_difference_error|accuracy).*", key)
+        measure = re.search(r"(median_error|mean_error|median_difference_error|mean_difference_error|accuracy).*", key)
         if measure is None or key.endswith("_deviation"):
             return None
-        name = re.sub("_(circle|zero)$", "", measure[0]).replace("difference_", "")
+        name = re.sub("_(circle|zero)$", "", measure[0])
         return result.scalars.get(f"constant_{name}")
+
+    def measured(self, key: str) -> str:
+        """The same through a disc and with black corners."""
+        return re.sub("_(circle|zero)$", "", super().measured(key))
 
     def text(self, key: str, value: float) -> str:
         """Accuracies in percent."""
@@ -141,13 +156,17 @@ class Recovery(Evaluation):
         """How far off the reading is, beside an answer that ignores the image."""
         s, p = result.scalars, result.provenance
         unit, what = unit_name(p["unit"]), p["title"]
-        blind = in_unit(s[f"constant_median_error_{unit}"], p["unit"])
+        between = f"median_difference_error_{unit}"
         if "accuracy" in s:
             share = percent(s["accuracy"])
             return f"Read off the features without any head, the {what} is right for {share} of the images."
-        if p.get("relative") and f"median_difference_error_{unit}" in s:
-            found = in_unit(s[f"median_difference_error_{unit}"], p["unit"])
-            return f"The {what} between two views of an image is read off to within {found} (median), without any head."
+        if p.get("relative") and between in s:
+            found = in_unit(s[between], p["unit"])
+            text = f"The {what} between two views of an image is read off to within {found} (median), without any head"
+            if f"constant_{between}" in s:
+                text += f"; an answer that ignores the images is off by {in_unit(s[f'constant_{between}'], p['unit'])}"
+            return f"{text}."
+        blind = in_unit(s[f"constant_median_error_{unit}"], p["unit"])
         if f"median_error_{unit}" not in s:
             found = in_unit(s[f"probe_median_error_{unit}"], p["unit"])
             return (
@@ -162,17 +181,30 @@ class Recovery(Evaluation):
         return f"{text}; an answer that ignores the image is off by {blind}."
 
 
+def _other_places(n: int, images: int, generator: torch.Generator) -> Tensor:
+    """For every view another view of the same image, drawn at random: places (n,N)."""
+    return (torch.arange(n).unsqueeze(1) + torch.randint(1, n, (n, images), generator=generator)).remainder(n)
+
+
 def difference_errors(g: Tensor, found: Tensor, group: Group, generator: torch.Generator) -> Tensor:
     """Raw errors of found_b - found_a as a measure of b - a, one random b for every image and a: (n,N) each."""
-    n, images = found.shape
-    other = (torch.arange(n).unsqueeze(1) + torch.randint(1, n, (n, images), generator=generator)).remainder(n)
-    other = other.to(found.device)
+    other = _other_places(*found.shape, generator).to(found.device)
     if group.cyclic:
         low, high = group.span
         wanted = g.gather(0, other) - g
         return group.domain.distance(found.gather(0, other) - found, wanted) * abs(high - low)
     raw, raw_found = group.parameter(g), group.parameter(found)
     return ((raw_found.gather(0, other) - raw_found) - (raw.gather(0, other) - raw)).abs()
+
+
+def spectrum_difference_errors(spectrum: Spectrum, orbit: Orbit, generator: torch.Generator) -> Tensor:
+    """The same, on the same pairs of views, where the spectrum of the features tells the difference: (n,N)."""
+    n, images, dim = orbit.z.shape
+    other = _other_places(n, images, generator).to(orbit.g.device)
+    reached = orbit.z.gather(0, other.unsqueeze(2).expand(-1, -1, dim))
+    found = spectrum.difference(orbit.z.reshape(-1, dim), reached.reshape(-1, dim)).g.reshape(n, images)
+    low, high = orbit.group.span
+    return orbit.group.domain.distance(found.to(orbit.g), orbit.g.gather(0, other) - orbit.g) * abs(high - low)
 
 
 def calibration(error: Tensor, spread: Tensor) -> dict[str, float]:
@@ -207,15 +239,12 @@ def _read_out(context: Context, orbit: Orbit) -> Numbers:
     if axis is None or not axis.readable:
         return {}, {}, {}
     n, images, dim = orbit.z.shape
-    layout, unit, draw = context.subject.layout, unit_name(group.unit), context.bootstrap(images)
+    layout, draw = context.subject.layout, context.bootstrap(images)
     estimate = recover(orbit.z.reshape(n * images, dim), layout, axis)
     found = estimate.g.float().reshape(n, images)
     apart = difference_errors(orbit.g, found, group, context.generator("differences"))
-    scalars = {
-        f"median_difference_error_{unit}": float(np.median(apart.cpu().numpy())),
-        f"mean_difference_error_{unit}": float(apart.mean()),
-    }
-    intervals: dict[str, tuple[float, float]] = {f"median_difference_error_{unit}": draw.median(apart.T)}
+    scalars = _differences(apart, group)
+    intervals = _difference_interval(apart, group, "", draw)
     if context.subject.relative:
         # No common origin: only differences have meaning, and what is kept is the difference to where an image starts.
         rows = torch.arange(images, device=found.device)
@@ -246,6 +275,13 @@ def _probe(context: Context, orbit: Orbit, seeds: int) -> Numbers:
     if seeds > 1:
         shuffled = _over_seeds(true, probe_shuffled(context, orbit), group, "shuffled_probe_", draw)[0]
         scalars |= {key: value for key, value in shuffled.items() if not key.endswith("r2")}
+    apart = [difference_errors(true, own, group, context.generator("differences")) for own in found]
+    scalars |= _differences(torch.cat(apart), group, "probe_")
+    intervals |= _difference_interval(torch.cat(apart), group, "probe_", draw)
+    if seeds > 1 and group.elements is None and Spectrum.name in context.actions:
+        told = spectrum_difference_errors(context.spectrum, orbit, context.generator("differences"))
+        scalars |= _differences(told, group, "spectrum_")
+        intervals |= _difference_interval(told, group, "spectrum_", draw)
     if context.subject.layout.axes:
         content = probe_orbit(context, orbit, seeds, content=True)
         scalars |= _over_seeds(true, content, group, "content_probe_", draw)[0]
@@ -273,15 +309,35 @@ def _intervals(
     true = true.repeat(len(every) // len(true), 1)
     intervals = {f"{prefix}median_error_{unit_name(group.unit)}": draw.median(raw_error(true, every, group).T)}
     if group.elements is not None:
-        intervals[f"{prefix}accuracy"] = draw.mean(hits(true, every, group).T)
+        intervals[f"{prefix}accuracy"] = draw.share(hits(true, every, group).T)
     return dict(intervals)
 
 
-def _without_looking(orbit: Orbit) -> dict[str, float]:
-    """The errors of the best answer that ignores the image: on the circle any element, on the interval the median."""
+def _differences(apart: Tensor, group: Group, prefix: str = "") -> dict[str, float]:
+    """Median and mean of errors between two views: (m,N)."""
+    unit = unit_name(group.unit)
+    return {
+        f"{prefix}median_difference_error_{unit}": float(np.median(apart.cpu().numpy())),
+        f"{prefix}mean_difference_error_{unit}": float(apart.mean()),
+    }
+
+
+def _difference_interval(apart: Tensor, group: Group, prefix: str, draw: Bootstrap) -> dict[str, tuple[float, float]]:
+    """Of their median."""
+    return {f"{prefix}median_difference_error_{unit_name(group.unit)}": draw.median(apart.T)}
+
+
+def _without_looking(context: Context, orbit: Orbit) -> dict[str, float]:
+    """The errors of the best answer that ignores the image: on the circle any element, on the interval the median.
+
+    Between two views it answers that nothing changed; of a circle that is as good as any other answer.
+    """
     group, true = orbit.group, orbit.g.flatten()
     best = torch.full_like(true, group.identity) if group.cyclic else true.median().expand(len(true))
     found = errors(true, best, group, "constant_")
+    still = torch.zeros_like(orbit.g) + best[:1]
+    apart = difference_errors(orbit.g, still, group, context.generator("differences"))
+    found |= _differences(apart, group, "constant_")
     return {key: value for key, value in found.items() if not key.endswith("r2")}  # 0 or less by definition
 
 

@@ -70,7 +70,8 @@ class Retrieval(Evaluation):
             found = answers(orbit, source, goal, action)
             for name, values in found.named(count, unit).items():
                 scalars[f"{name}_{kind}"] = float(values.mean())
-                intervals[f"{name}_{kind}"] = draw.mean(values)
+                sure = draw.share if name.startswith("hit") else draw.mean
+                intervals[f"{name}_{kind}"] = sure(values)
             arrays[f"parameter_error_{kind}"] = found.error.flatten().float().numpy()
         blind = answers(orbit, source, goal, None)
         scalars |= {f"chance_{name}": float(values.mean()) for name, values in blind.named(count, unit).items()}
@@ -98,6 +99,13 @@ class Retrieval(Evaluation):
         names = [name for name in result.scalars if name.startswith("chance_")]
         found = next((name for name in names if key.startswith(name.removeprefix("chance_"))), None)
         return None if found is None else result.scalars[found]
+
+    def measured(self, key: str) -> str:
+        """The same for every action."""
+        own = key.removeprefix("chance_")
+        for action in ACTIONS:
+            own = own.removesuffix("_other_classes").removesuffix(f"_{action.name}")
+        return own
 
     def text(self, key: str, value: float) -> str:
         """Hits in percent."""

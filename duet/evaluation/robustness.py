@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor
 
 from .classification import nearest_neighbours
 from .context import Context
@@ -26,24 +25,32 @@ class Robustness(Evaluation):
 
     def measure(self, context: Context) -> Result:
         """Every test image at the identity and at a random element; both through what the group lets see."""
-        bank, labels, images = context.train_features, context.image_labels, context.images
-        if labels is None or not bool((labels >= 0).any()):
+        bank, test = context.train_features, context.test_features
+        known = test.labels >= 0
+        labels = test.labels[known].cpu()
+        if not len(labels):
             raise Inapplicable("the test images have no labels")
-        known = labels >= 0
-        images, labels = images[known.to(images.device)], labels[known]
-        g = context.group.sample(len(labels), context.generator("robustness"))
-        still = torch.full_like(g, context.group.identity)
-        right = [self._right(context, images, labels, elements, bank.z, bank.labels) for elements in (still, g)]
-        draw = context.bootstrap(len(labels))
-        names = ("knn_untouched", "knn_transformed")
-        scalars = {name: float(hits.mean()) for name, hits in zip(names, right, strict=True)}
-        intervals: dict[str, tuple[float, float]] = {
-            name: draw.mean(hits) for name, hits in zip(names, right, strict=True)
+        g = context.group.sample(len(test.z), context.generator("robustness"))
+        seen = {"knn_untouched": context.test_features_at(None), "knn_transformed": context.test_features_at(g)}
+        right = {
+            name: (nearest_neighbours(bank.z, bank.labels, z[known]).cpu() == labels).double()
+            for name, z in seen.items()
         }
+        draw = context.bootstrap(len(labels))
+        scalars = {name: float(hits.mean()) for name, hits in right.items()}
+        intervals: dict[str, tuple[float, float]] = {name: draw.share(hits) for name, hits in right.items()}
         scalars["loss"] = scalars["knn_untouched"] - scalars["knn_transformed"]
-        intervals["loss"] = draw.difference_of_means(right[0], right[1])
+        intervals["loss"] = draw.difference_of_shares(right["knn_untouched"], right["knn_transformed"])
         scalars["chance"] = float(torch.bincount(labels).max() / len(labels))
-        return Result("robustness", scalars, {}, {"tested_images": len(labels)}, intervals)
+        return Result("robustness", scalars, {}, {"labelled_test": len(labels)}, intervals)
+
+    def still_holds(self, kept: Result, context: Context) -> bool:
+        """Whether it was measured on all test images, as classification is."""
+        return "labelled_test" in kept.provenance
+
+    def measured(self, key: str) -> str:
+        """Accuracies on the same images."""
+        return key if key == "loss" else "accuracy"
 
     def sentence(self, result: Result) -> str:
         """Both accuracies."""
@@ -52,9 +59,3 @@ class Robustness(Evaluation):
             f"Nearest neighbours have the class of {percent(s['knn_untouched'])} of the untouched images and of "
             f"{percent(s['knn_transformed'])} of the transformed ones; chance is {percent(s['chance'])}."
         )
-
-    def _right(
-        self, context: Context, images: Tensor, labels: Tensor, g: Tensor, bank: Tensor, classes: Tensor
-    ) -> Tensor:
-        z = context.at(images, g, context.group)
-        return (nearest_neighbours(bank, classes, z).cpu() == labels).double()

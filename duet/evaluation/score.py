@@ -246,7 +246,7 @@ def _neighbours(context: ReadyContext) -> Result:
         "knn": accuracy(predicted, labels),
         "chance": float(torch.bincount(torch.from_numpy(labels)).max()) / len(labels),
     }
-    return Result("classification", scalars, {}, {}, {"knn": context.bootstrap(len(labels)).mean(right)})
+    return Result("classification", scalars, {}, {}, {"knn": context.bootstrap(len(labels)).share(right)})
 
 
 def _row(
@@ -255,7 +255,9 @@ def _row(
     scalars = flatten(results)
     intervals = {f"{name}/{key}": ends for name, result in results.items() for key, ends in result.intervals.items()}
     plain = {key: (float(low), float(high)) for key, (low, high) in intervals.items()}
-    return Row(encoder, group.name, layer, scalars, plain, rival, advise(scalars, plain, group), facts)
+    found = results["spectrum"].provenance if "spectrum" in results else {}
+    advice = advise(scalars, plain, group, int(facts.get("features", 0)), found.get("fitted_views"))
+    return Row(encoder, group.name, layer, scalars, plain, rival, advice, facts)
 
 
 def _identity(candidate: Candidate) -> tuple[str, ...]:

@@ -76,7 +76,8 @@ class SIE(Evaluation):
             low, high = draw.ratio(missed.reshape(-1, images).T, spread.reshape(-1, images).T)
             intervals[f"r2_{name}"] = (1 - high, 1 - low)
         for name, values in retrieval(orbit, context.fitted).items():
-            scalars[name], intervals[name] = float(values.mean()), draw.mean(values)
+            scalars[name] = float(values.mean())
+            intervals[name] = draw.share(values) if name in ("h1", "h5") else draw.mean(values)
         scalars |= {f"chance_{name}": float(values.mean()) for name, values in retrieval(orbit, None).items()}
         facts = {"copies": len(orbit.g), "seeds": SEEDS, "mlp": [WIDTH, WIDTH], "epochs": EPOCHS}
         return Result("sie", scalars, {}, facts, intervals)

@@ -49,7 +49,7 @@ class Harmonics(Evaluation):
         name = _name(group)
         draw = context.bootstrap(found.shape[1])
         scalars[name] = _middle(found, group)
-        intervals[name] = draw.median(found.T) if group.elements is None else draw.mean(found.T)
+        intervals[name] = draw.median(found.T) if group.elements is None else draw.share(found.T)
         foreign = [
             difference_errors(action, orbit.of(images.to(orbit.z.device)))
             for images, own in context.foreign_actions
@@ -61,7 +61,13 @@ class Harmonics(Evaluation):
         scalars |= _without_looking(orbit)
         arrays: dict[str, Array] = {f"purity_{k}": purity.numpy() for k, purity in spectrum.purity.items()}
         arrays["error"] = found.float().numpy()
-        facts = {"views": context.sizes.views, "features": len(spectrum.mean), "harmonics": spectrum.harmonics}
+        fitted = context.views()
+        facts = {
+            "views": context.sizes.views,
+            "fitted_views": fitted.z.shape[0] * fitted.z.shape[1],
+            "features": len(spectrum.mean),
+            "harmonics": spectrum.harmonics,
+        }
         return Result("spectrum", scalars, arrays, facts, intervals)
 
     def summary(self, result: Result) -> dict[str, str]:
@@ -94,6 +100,11 @@ class Harmonics(Evaluation):
             return None
         name = key.removesuffix("_other_classes").removeprefix("median_")
         return result.scalars.get(f"constant_{name}")
+
+    def measured(self, key: str) -> str:
+        """Of a guess the median error is known without measuring: its name leaves that out."""
+        own = key.removesuffix("_other_classes").replace("constant_difference_error", "median_difference_error")
+        return super().measured(own)
 
     def text(self, key: str, value: float) -> str:
         """Accuracies in percent."""

@@ -76,6 +76,8 @@ class Outsider:
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
     description: Mapping[str, Any] = field(default_factory=dict)
     digest: str | None = None
+    module: nn.Module | None = None
+    """What the function calls, if it is a module."""
 
     def features(self, images: Tensor) -> Tensor:
         """What the function returns."""
@@ -129,6 +131,7 @@ def as_subject(
             "layout": layout.to_dict(),
         },
         digest=fingerprint(encoder.state_dict()) if isinstance(encoder, nn.Module) else None,
+        module=encoder if isinstance(encoder, nn.Module) else None,
     )
 
 

@@ -6,6 +6,7 @@ import math
 from enum import Enum
 from typing import NamedTuple
 
+from ..error import DuetError
 from ..unit import in_unit
 from .evaluation import PERCENT, Claim, evaluation_of
 from .result import Result, Scores
@@ -57,10 +58,12 @@ def judge(result: Result) -> Verdict | None:
     """
     evaluation = evaluation_of(result.name)
     claim = None if evaluation is None else evaluation.claim(result)
-    if claim is None or not math.isfinite(result.scalars.get(claim.key, math.nan)):
+    if evaluation is None or claim is None or not math.isfinite(result.scalars.get(claim.key, math.nan)):
         return None
     own = _ends(Scores(result.scalars, result.intervals), claim.key)
     key = claim.rival or claim.key
+    if evaluation.measured(key) != evaluation.measured(claim.key):
+        raise DuetError(f"{result.name} compares {claim.key} with {key} of the rivals: these are two measures")
     rivals = {
         name: Beside(written(scores.scalars[key], claim), _standing(own, _ends(scores, key), claim.higher))
         for name, scores in result.rivals.items()

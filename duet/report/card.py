@@ -220,8 +220,8 @@ def _value_scale(axis: Axes, column: Column) -> None:
 def _place(row: Row, column: Column) -> tuple[float, list[list[float]] | None]:
     """A value, and how far its interval reaches below and above, as matplotlib takes it."""
     least = -math.inf if column.higher else LOG_FROM
-    value = max(least, row.scalars[column.key])
-    ends = row.intervals.get(column.key)
+    value = max(least, row.scalars[column.key_of(row)])
+    ends = row.intervals.get(column.key_of(row))
     if ends is None:
         return value, None
     return value, [[max(0.0, value - max(least, ends[0]))], [max(0.0, ends[1] - value)]]

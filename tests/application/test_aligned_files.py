@@ -69,7 +69,8 @@ def test_copies_stand_alike_and_originals_are_untouched(cells, tmp_path, capsys)
     assert apart(bearings(out)) < 8
     said = capsys.readouterr()
     assert said.out.startswith(
-        "10 images brought to one angle, 10 of them surely; their variance around the mean fell by"
+        "10 images of 2 folders (long, round), merged into one set, brought to one angle, 10 of them surely; "
+        "their variance around the mean fell by"
     )
     assert said.out.endswith(f": {out}, {table}, {out / 'mean.png'}\n")
     assert "2 folders are aligned as one set; --by-class" in said.err
@@ -91,7 +92,7 @@ def test_each_class_folder_on_its_own(cells, tmp_path, capsys):
     out = tmp_path / "out"
     assert main(["align", str(cells), "-o", str(out), "--by-class", "--model", "m"]) == 0
     said = capsys.readouterr()
-    assert "10 images in 2 sets, each brought to one angle" in said.out
+    assert "10 images in 2 sets (long, round), each brought to one angle" in said.out
     assert said.err == ""
     for name in ("round", "long"):
         assert apart(bearings(out / name)) < 8
@@ -100,6 +101,38 @@ def test_each_class_folder_on_its_own(cells, tmp_path, capsys):
     assert main(["align", str(cells), "--picture", str(tmp_path / "one.png"), "--model", "m"]) == 0
     with Image.open(tmp_path / "one.png") as one:
         assert width > 1.5 * one.width
+
+
+def test_several_folders_are_a_class_each(cells, tmp_path, capsys):
+    words = ["align", str(cells / "long"), str(cells / "round"), "--model", "m"]
+    table, inner = tmp_path / "angles.csv", tmp_path / "inner.csv"
+    assert main([*words, "--csv", str(table), "--by-class"]) == 0
+    said = capsys.readouterr()
+    assert "10 images in 2 sets (long, round), each brought to one angle" in said.out
+    assert said.err == ""
+    # The same as the two sub-folders of one folder.
+    assert main(["align", str(cells), "--csv", str(inner), "--by-class", "--model", "m"]) == 0
+    angles = [{row["path"]: row["degrees"] for row in read(path)} for path in (table, inner)]
+    assert angles[0] == angles[1]
+
+
+def test_several_folders_without_by_class_are_named_and_merged(cells, tmp_path, capsys):
+    words = ["align", str(cells / "round"), str(cells / "long"), "--model", "m"]
+    assert main([*words, "--csv", str(tmp_path / "angles.csv")]) == 0
+    said = capsys.readouterr()
+    assert "10 images of 2 folders (long, round), merged into one set, brought to one angle" in said.out
+    assert "2 folders are aligned as one set; --by-class aligns each folder separately" in said.err
+
+
+def test_folders_of_one_name_are_told_apart_by_their_paths(tmp_path, use, capsys):
+    use(make_compass(reference="relative"))
+    for place in ("first", "second"):
+        (tmp_path / place / "cells").mkdir(parents=True)
+        for angle in ANGLES[:4]:
+            marked(60, angle).save(tmp_path / place / "cells" / f"{angle}.png")
+    words = [str(tmp_path / place / "cells") for place in ("first", "second")]
+    assert main(["align", *words, "--csv", str(tmp_path / "a.csv"), "--by-class", "--model", "m"]) == 0
+    assert f"8 images in 2 sets ({words[0]}, {words[1]}), each" in capsys.readouterr().out
 
 
 def test_what_is_sure_is_marked_and_all_are_turned(cells, tmp_path, capsys):

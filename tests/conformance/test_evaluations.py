@@ -26,6 +26,7 @@ SIZES = Sizes(images=12, sweep=8, copies=8, queries=2, probe=64, decoder_steps=2
 SUBJECTS = {
     "table": {},
     "relative": {"reference": "relative"},
+    "relative interval": {"reference": "relative", "group": ["brightness"]},
     "flat": {"method": "simclr"},
     "finite": {"group": ["rot4"]},
 }
@@ -184,6 +185,89 @@ def test_a_claim_is_a_number_of_the_result_beside_chance_and_can_be_said(evaluat
         assert text.startswith(claim.what[:1].upper() + claim.what[1:])
         assert text.endswith(".")
         assert "{" not in text
+
+
+class Recorded(dict):
+    """Scalars that remember which of them were read."""
+
+    def __init__(self, scalars):
+        super().__init__(scalars)
+        self.read = set()
+
+    def __getitem__(self, key):
+        self.read.add(key)
+        return super().__getitem__(key)
+
+    def get(self, key, default=None):
+        if key in self:
+            self.read.add(key)
+        return super().get(key, default)
+
+
+def recorded(result):
+    rivals = {name: replace(own, scalars=Recorded(own.scalars)) for name, own in result.rivals.items()}
+    return replace(result, scalars=Recorded(result.scalars), rivals=rivals)
+
+
+def is_baseline(evaluation, key):
+    return any(fnmatchcase(key, pattern) for pattern in ("constant_*", "chance*", *evaluation.baselines))
+
+
+def test_a_sentence_sets_every_baseline_beside_the_same_measure(evaluation, answers):
+    for result in answers:
+        own = recorded(result)
+        evaluation.sentence(own)
+        measures = {evaluation.measured(key) for key in own.scalars.read if not is_baseline(evaluation, key)}
+        for key in own.scalars.read:
+            assert not is_baseline(evaluation, key) or evaluation.measured(key) in measures, (key, own.scalars.read)
+
+
+def test_a_verdict_compares_one_measure_only(evaluation, answers):
+    for result in answers:
+        own = recorded(replace(result, name=evaluation.name))
+        claim = evaluation.claim(own)
+        if claim is None:
+            continue
+        measure = evaluation.measured(claim.key)
+        rival = claim.rival or claim.key
+        assert claim.key in result.scalars
+        chance = [key for key in own.scalars.read if is_baseline(evaluation, key)]
+        assert {evaluation.measured(key) for key in chance} <= {measure}
+        own = recorded(replace(result, name=evaluation.name))
+        say(judge(own))
+        read = {key for scores in own.rivals.values() for key in scores.scalars.read}
+        assert read <= {rival}
+        assert evaluation.measured(rival) == measure
+        assert all(rival in scores.scalars for scores in own.rivals.values())  # or nobody is compared
+
+
+def test_chance_is_of_the_same_measure(evaluation, answers):
+    for result in answers:
+        for key in result.scalars:
+            own = recorded(result)
+            evaluation.chance(key, own)
+            read = {evaluation.measured(other) for other in own.scalars.read if other != key}
+            assert read <= {evaluation.measured(key)}, key
+
+
+def test_rivals_are_measured_on_the_same_images(contexts, tmp_path):
+    evaluate(contexts["relative"], ["recovery", "spectrum"], out=tmp_path, progress=False)
+    for name in ("recovery", "spectrum"):
+        own = Result.load(tmp_path / f"{name}.json").provenance
+        for rival in ("pixels", "untrained", "patches"):
+            other = Result.load(tmp_path / "rivals" / rival / f"{name}.json").provenance
+            for key in ("data", "fingerprint", "group", "unit", "seed", "sizes", "train_images", "test_images"):
+                assert other[key] == own[key], key
+
+
+def test_two_measures_are_not_compared(monkeypatch, results):
+    recovery, result = EVALUATIONS["recovery"], results["relative"]["recovery"]
+    claim = recovery.claim(result)
+    assert claim.key.startswith("median_difference_error")
+    mixed = claim._replace(rival="probe_median_error_degrees")  # differences of one, elements of the other
+    monkeypatch.setattr(type(recovery), "claim", lambda self, result: mixed)
+    with pytest.raises(DuetError, match="these are two measures"):
+        judge(result)
 
 
 def test_chance_is_a_number_and_no_baseline_is_a_headline_of_its_own(evaluation, answers):

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from duet.evaluation.advice import HARDLY, HELD, LOST, MUCH, READABLE, advise, known_share
+from duet.evaluation.advice import FEW, HARDLY, HELD, LOST, MUCH, READABLE, advise, known_share
 from duet.groups import GROUPS
 
 ROTATION = GROUPS["rot360"]
@@ -61,6 +61,17 @@ def test_without_labels_the_features_way_counts():
     assert sentence(before=None, sensitivity=MUCH).startswith("turn-sensitive")
     assert sentence(before=None, sensitivity=MUCH, error=80.0).startswith("will break under rotation: its features")
     assert sentence(before=None, sensitivity=MUCH - 1e-6) == ""
+
+
+def test_too_few_views_break_nothing():
+    def told(views, **numbers):
+        return advise(scalars(**numbers), {"robustness/loss": (0.3, 0.6)}, ROTATION, features=800, views=views)
+
+    assert told(FEW * 800 - 1, error=80.0) == "too few views to tell: 2,399 for 800 features; take at least 2,400"
+    assert told(FEW * 800, error=80.0).startswith("will break")
+    assert told(FEW * 800 - 1, error=80.0, sensitivity=0.01).startswith("too few views")
+    assert told(800, error=9.0).startswith("turn-sensitive")  # what is read well was read with enough
+    assert told(800, error=80.0, before=None, sensitivity=0.1) == ""
 
 
 def test_what_was_not_measured_advises_nothing():

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from duet import DuetError
-from duet.evaluation.bootstrap import Bootstrap, Interval
+from duet.evaluation.bootstrap import NORMAL, Bootstrap, Interval, wilson
 
 
 def slow(values, statistic, draws=4000, seed=1):
@@ -66,9 +66,38 @@ def test_the_same_seed_gives_the_same_and_another_nearly():
 def test_pairs_are_compared_on_the_same_images():
     first = torch.rand(200).double() * 10
     second = first - 0.1  # far less apart than either varies
-    low, high = Bootstrap(200).difference_of_means(first, second)
+    low, high = Bootstrap(200).difference_of_shares(first, second)
     assert low == pytest.approx(0.1)
     assert high == pytest.approx(0.1)
+
+
+@pytest.mark.parametrize(("hits", "n"), [(0, 1), (0, 30), (30, 30), (7, 20), (1, 500)])
+def test_wilsons_interval_solves_its_equation(hits, n):
+    # Both ends are the shares p that lie z standard deviations from what was seen: (seen - p)^2 = z^2 p (1 - p) / n.
+    low, high = wilson(hits / n, n)
+    squared = NORMAL**2 / n
+    roots = np.roots([1 + squared, -(2 * hits / n + squared), (hits / n) ** 2]).real
+    assert (low, high) == pytest.approx(tuple(sorted(roots)), abs=1e-6)
+    assert 0 <= low <= hits / n <= high <= 1
+    assert high - low > 0
+
+
+def test_shares_of_none_and_of_all_have_an_interval_too():
+    none, every = torch.zeros(40, 3), torch.ones(40, 3)
+    assert Bootstrap(40).share(none) == wilson(0, 40)  # the values of an image are not independent
+    assert Bootstrap(40).share(every) == wilson(1, 40)
+    some = (torch.rand(40, 3) < 0.5).double()
+    assert Bootstrap(40).share(some) == Bootstrap(40).mean(some)
+    counted = torch.cat([torch.ones(10), torch.zeros(30)])
+    assert Bootstrap(40).share_of(torch.zeros(40), counted) == wilson(0, 10)
+    assert Bootstrap(40).share_of(torch.zeros(40), torch.zeros(40)) == (0, 1)
+
+
+def test_a_difference_of_shares_is_never_certain():
+    right, wrong = torch.ones(40).double(), torch.zeros(40).double()
+    assert Bootstrap(40).difference_of_shares(right, right) == (-wilson(0, 40).high, wilson(0, 40).high)
+    assert Bootstrap(40).difference_of_shares(right, wrong) == pytest.approx(wilson(1, 40))
+    assert Bootstrap(40).difference_of_shares(wrong, right) == pytest.approx((-1, -wilson(1, 40).low))
 
 
 def test_many_images_are_drawn_a_part_at_a_time(monkeypatch):

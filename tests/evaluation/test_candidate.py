@@ -210,6 +210,35 @@ def test_who_is_not_there_is_one_line(name, message):
         build(name)
 
 
+def test_a_module_that_seeds_itself_has_an_untrained_baseline_too(tmp_path, monkeypatch):
+    (tmp_path / "seeded_for_scores.py").write_text(
+        "import torch\n"
+        "def build(channels):\n    torch.manual_seed(0)\n"
+        "    return torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(channels * 784, 7))\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    found = build("seeded_for_scores:build")  # with the seed that fresh weights are drawn with
+    assert found.fresh is not None
+    assert found.fresh.digest != found.subject.digest
+    assert found.fresh.digest == build("seeded_for_scores:build").fresh.digest
+    sys.modules.pop("seeded_for_scores")
+
+
+def test_fresh_weights_of_attention_and_of_matrices_that_start_constant():
+    class Scaled(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.scale = nn.Parameter(torch.full((2, 2), 3.0))
+            self.linear = nn.Linear(2, 2)
+
+        def reset_parameters(self):
+            nn.init.ones_(self.scale)
+
+    assert reset_weights(nn.TransformerEncoderLayer(4, 2), 0) is not None
+    assert reset_weights(Scaled(), 0).scale.tolist() == [[1, 1], [1, 1]]
+    assert reset_weights(reset_weights(Scaled(), 0), 0) is not None
+
+
 def test_fresh_weights_only_where_all_of_them_are():
     class Odd(nn.Module):
         def __init__(self):

@@ -9,7 +9,14 @@ import torch
 from duet.domain import as_domain
 from duet.evaluation.element import errors
 from duet.evaluation.probe import linear_probe
-from duet.evaluation.recovery import Recovery, calibration, difference_errors, rank_correlation
+from duet.evaluation.recovery import (
+    Recovery,
+    _other_places,
+    calibration,
+    difference_errors,
+    rank_correlation,
+    spectrum_difference_errors,
+)
 from duet.evaluation.subject import Outsider
 from duet.groups import GROUPS, find_group
 from duet.representation import Axis, Table, VonMises
@@ -164,6 +171,31 @@ def test_a_relative_reference_is_judged_by_differences_only(compass):
     assert result.scalars["median_difference_error_degrees"] < 3
     # What is kept is counted from the untouched image, whatever the origin.
     assert torch.tensor(result.arrays["recovered"] - result.arrays["g"][:, None]).abs().median() < 0.02
+
+
+def test_a_relative_reference_is_compared_by_differences(compass):
+    turned = replace(compass, subject=replace(compass.subject, relative=True), _cache={})
+    result = Recovery().measure(turned)
+    claim = Recovery().claim(replace(result, provenance={**result.provenance, **turned.provenance()}))
+    assert (claim.key, claim.rival) == ("median_difference_error_degrees", "spectrum_median_difference_error_degrees")
+    assert claim.chance == result.scalars["constant_median_difference_error_degrees"]
+    assert claim.rival in result.intervals
+    assert Recovery().measure(replace(compass, _cache={})).scalars[claim.rival] == result.scalars[claim.rival]
+
+
+def test_the_spectrum_tells_the_differences_of_the_same_pairs(compass):
+    orbit = compass.orbit()
+    found = spectrum_difference_errors(compass.spectrum, orbit, compass.generator("differences"))
+    other = _other_places(*orbit.g.shape, compass.generator("differences"))
+    for view, image in ((0, 0), (3, 5), (-1, 7)):
+        goal = other[view, image]
+        told = compass.spectrum.difference(orbit.z[view, image][None], orbit.z[goal, image][None]).g
+        away = float(told - (orbit.g[goal, image] - orbit.g[view, image]))
+        assert float(found[view, image]) == pytest.approx(360 * abs(away - round(away)), abs=0.01)
+    still = orbit.g[:1].expand_as(orbit.g)
+    apart = difference_errors(orbit.g, still, orbit.group, compass.generator("differences"))
+    step = 360 * (orbit.g.gather(0, other) - orbit.g).abs()
+    assert torch.allclose(apart, torch.minimum(step, 360 - step), atol=1e-3)
 
 
 def test_features_without_a_table_have_a_probe_only(pixels):

@@ -11,7 +11,9 @@ from duet.error import DuetError
 from duet.evaluation import Context, Sizes, evaluate
 from duet.evaluation.patches import FittedPatches
 from duet.evaluation.rival import RIVALS, patches, pixels, rivals_of, untrained
+from duet.evaluation.subject import as_subject
 from duet.groups import find_group
+from duet.networks import build_backbone
 from tests.conftest import random_encoder
 
 SIZES = Sizes(images=6, few=4, sweep=6, copies=6, queries=2, probe=40, views=2, train=40, test=20, centroids=4)
@@ -75,8 +77,37 @@ def test_the_untrained_network_leaves_the_callers_random_numbers_alone(encoder):
 def test_who_stands_beside_a_subject_depends_on_its_network_and_on_its_images(encoder):
     assert list(rivals_of(encoder, training(), 4)) == list(RIVALS)
     assert list(rivals_of(encoder, training(side=11), 4)) == ["pixels", "untrained"]  # too small for patches
-    encoder.backbone.recipe = None  # the network cannot be built anew
-    assert list(rivals_of(encoder, training(), 4)) == ["pixels", "patches"]
+    encoder.backbone.recipe = None  # the network cannot be built anew, but its weights can be reset
+    assert list(rivals_of(encoder, training(), 4)) == list(RIVALS)
+    assert not torch.equal(untrained(encoder).features(images(5)), encoder.features(images(5)))
+    function = as_subject(lambda x: x.flatten(1).float(), "rot360", images(2), name="function")
+    assert list(rivals_of(function, training(), 4)) == ["pixels", "patches"]
+
+
+def test_a_module_of_the_users_has_an_untrained_rival_whatever_seed_built_it():
+    for seed in (0, 1):
+        torch.manual_seed(seed)  # 0 is also the seed of the rival
+        subject = as_subject(torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(144, 5)), "rot360", images(2))
+        rival = rivals_of(subject, training(), 4)["untrained"]
+        assert rival.digest != subject.digest
+        assert not torch.allclose(rival.features(images(3)), subject.features(images(3)))
+
+
+def test_an_encoder_with_the_weights_of_its_rival_gets_another_one(encoder):
+    with torch.no_grad():
+        for own, drawn in zip(encoder.backbone.parameters(), fresh_parameters(encoder), strict=True):
+            own.copy_(drawn)
+    same = untrained(encoder).digest
+    with torch.no_grad():
+        next(encoder.backbone.parameters()).add_(1)
+    assert untrained(encoder).digest != same
+
+
+def fresh_parameters(encoder):
+    """What seed 0 draws for the same network."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        return list(build_backbone(**encoder.backbone.recipe, image_size=encoder.image_size).parameters())
 
 
 def test_patches_have_four_features_a_centroid_or_as_many_as_are_wanted():

@@ -56,13 +56,16 @@ def test_exact_turns_of_one_code_come_back(images, seed):
 
 @settings(max_examples=5, deadline=None)
 @given(seed=seeds, noise=st.floats(0.1, 1.5))
-def test_the_order_of_the_images_changes_nothing(seed, noise):
+def test_the_order_of_the_images_changes_no_turn_and_hardly_a_probability(seed, noise):
     _, codes = make(25, noise, seed=seed)
     order = torch.randperm(25, generator=torch.Generator().manual_seed(seed))
     here, there = align_codes(codes), align_codes(codes.rows(order))
     away = here.by[order] - there.by
     assert (away - away.round()).abs().max() < 1e-6
-    assert (here.probability[order] - there.probability).abs().max() < 1e-6
+    # Other splits into halves are drawn.
+    away = (here.probability[order] - there.probability).abs()
+    assert away.mean() < 0.05
+    assert away.max() < 0.25
 
 
 @settings(max_examples=5, deadline=None)
@@ -176,6 +179,18 @@ def test_the_same_components_four_times_make_images_little_surer():
     four = Codes(codes.p.repeat(1, 4), *(part.repeat(4) for part in codes[1:4]))
     once, repeated = align_codes(codes).probability, align_codes(four).probability
     assert repeated.mean() < once.mean() + 0.13  # 0.18 where they are taken for independent
+
+
+def test_the_least_noise_does_not_change_who_is_sure():
+    changes = []
+    for seed in range(8):
+        _, codes = make(12, 2.5, seed=seed)
+        generator = torch.Generator().manual_seed(seed)
+        noise = torch.randn(codes.p.shape, generator=generator, dtype=torch.complex128)
+        here, there = align_codes(codes), align_codes(codes._replace(p=codes.p + 0.01 * noise))
+        changes.append((here.probability - there.probability).abs())
+    assert torch.cat(changes).max() < 0.1
+    assert torch.cat(changes).mean() < 0.02
 
 
 def test_what_cannot_be_aligned_says_so():
