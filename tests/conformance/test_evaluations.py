@@ -26,7 +26,7 @@ SIZES = Sizes(images=12, sweep=8, copies=8, queries=2, probe=64, decoder_steps=2
 SUBJECTS = {
     "table": {},
     "relative": {"reference": "relative"},
-    "relative interval": {"reference": "relative", "group": ["brightness"]},
+    "relative interval": {"reference": "relative", "group": ["scale"]},
     "flat": {"method": "simclr"},
     "finite": {"group": ["rot4"]},
 }
