@@ -75,6 +75,14 @@ BEST: dict[str, Mapping[str, Any]] = {
         }
         for group in ("rot4", "rot360")
     },
+    **{
+        f"duet-rot360-{weight}-full": {
+            **{"group": "rot360", "method": "duet", "weight": weight},
+            "options": {"views": "separate", "full": 1.0},
+        }
+        for weight in (10, 30, 100, 300)
+    },
+    **{f"duet-rot360-{weight}-shared": {"group": "rot360", "method": "duet", "weight": weight} for weight in (100, 1000)},
 }
 """Trials for `cifar-best` with a smaller network: what stands in the table, and at which lambda."""
 TRIALS: dict[str, Mapping[str, Any]] = {
