@@ -82,7 +82,10 @@ BEST: dict[str, Mapping[str, Any]] = {
         }
         for weight in (10, 30, 100, 300)
     },
-    **{f"duet-rot360-{weight}-shared": {"group": "rot360", "method": "duet", "weight": weight} for weight in (100, 1000)},
+    **{
+        f"duet-rot360-{weight}-shared": {"group": "rot360", "method": "duet", "weight": weight}
+        for weight in (100, 1000)
+    },
 }
 """Trials for `cifar-best` with a smaller network: what stands in the table, and at which lambda."""
 TRIALS: dict[str, Mapping[str, Any]] = {

@@ -67,8 +67,9 @@ class Bootstrap:
         if bool((first == second).all()):
             unseen = wilson(0, len(first)).high
             return Interval(-unseen, unseen)
-        if bool(((first - second).abs() == 1).all()) and len((first - second).unique()) == 1:
-            ends = sorted(float(first[0] - second[0]) * end for end in wilson(1, len(first)))
+        apart = first - second
+        if bool((apart.abs() == 1).all()) and bool((apart == apart[0]).all()):
+            ends = sorted(float(apart[0]) * end for end in wilson(1, len(first)))
             return Interval(ends[0], ends[1])
         return self.mean(_each(first) / _width(first) - _each(second) / _width(second))
 

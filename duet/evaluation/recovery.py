@@ -188,7 +188,8 @@ def _other_places(n: int, images: int, generator: torch.Generator) -> Tensor:
 
 def difference_errors(g: Tensor, found: Tensor, group: Group, generator: torch.Generator) -> Tensor:
     """Raw errors of found_b - found_a as a measure of b - a, one random b for every image and a: (n,N) each."""
-    other = _other_places(*found.shape, generator).to(found.device)
+    n, images = found.shape
+    other = _other_places(n, images, generator).to(found.device)
     if group.cyclic:
         low, high = group.span
         wanted = g.gather(0, other) - g
