@@ -8,6 +8,10 @@ import re
 import reprlib
 from collections.abc import Iterable, Mapping
 
+from .synonym import SYNONYMS
+
+TITLE = 3
+"""Words of a title that counts as a synonym; longer texts are sentences."""
 LONGEST = 1_000
 """Characters of a message: what a stranger's file says is never told whole."""
 
@@ -41,25 +45,27 @@ def shorten(text: str, longest: int = LONGEST) -> str:
 
 
 def nearest(word: str, known: Iterable[str] | Mapping[str, str], most: int = 1) -> list[str]:
-    """The known words that were probably meant; of a mapping the values, a description of each word, count too.
+    """The known words that were probably meant: by their spelling, or by that of a listed synonym.
 
-    A word that a description holds comes before one that is only spelt alike: "rotation" is rot360, not saturation.
+    Of a mapping, a short value is a synonym too, such as the title of a group. What is spelt most alike comes first.
     """
-    # A mapping to anything else than texts is its words.
-    texts = known if isinstance(known, Mapping) else {}
-    described = {name: text if isinstance(text := texts.get(name), str) else "" for name in known}
-    asked = _words(word)
-    # Of several that are described so, the shorter description says little else.
-    told = [name for name, text in described.items() if asked and asked <= _words(f"{name} {text}")]
-    told.sort(key=lambda name: len(_words(described[name])))
-    alike = difflib.get_close_matches(word, list(described), n=most)
-    return list(dict.fromkeys([*told, *alike]))[:most]
+    names: dict[str, list[str]] = {}
+    for name in known:
+        names.setdefault(_plain(name), []).append(name)
+    spelt = {plain: list(found) for plain, found in names.items()}
+    for synonym, targets in SYNONYMS.items():
+        spelt.setdefault(synonym, []).extend(name for target in targets for name in names.get(target, ()))
+    for name, title in known.items() if isinstance(known, Mapping) else ():
+        if isinstance(title, str) and len(title.split()) <= TITLE:  # a mapping to anything else is its words
+            spelt.setdefault(_plain(title), []).append(name)
+    alike = difflib.get_close_matches(_plain(word), [plain for plain, found in spelt.items() if found], n=len(spelt))
+    return list(dict.fromkeys(name for plain in alike for name in spelt[plain]))[:most]
 
 
-def did_you_mean(word: str, known: Iterable[str] | Mapping[str, str]) -> str:
-    """ " (did you mean 'group'?)", or nothing where no known word is near."""
+def did_you_mean(word: str, known: Iterable[str] | Mapping[str, str], written: Mapping[str, str] | None = None) -> str:
+    """ " (did you mean 'group'?)", or nothing where no known word is near; `written`: how words are shown."""
     found = nearest(word, known)
-    return f" (did you mean {found[0]!r}?)" if found else ""
+    return f" (did you mean {(written or {}).get(found[0], found[0])!r}?)" if found else ""
 
 
 def first_line(error: BaseException | str, longest: int = 200) -> str:
@@ -92,5 +98,6 @@ def _escape(character: str) -> str:
     return f"\\x{byte:02x}" if 0x80 <= byte <= 0xFF else character.encode("unicode_escape").decode()
 
 
-def _words(text: str) -> set[str]:
-    return {word for word in re.split(r"[^a-z0-9]+", text.lower()) if len(word) > 1}
+def _plain(word: str) -> str:
+    """How words are compared: --Learning_Rate is learning-rate."""
+    return re.sub(r"[\s_]+", "-", word.strip().lower()).lstrip("-")

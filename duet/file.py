@@ -14,7 +14,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from .error import DuetError
+from .error import DuetError, did_you_mean
 
 PARTIAL = ".partial-"
 OURS = re.compile(re.escape(PARTIAL) + "[a-z0-9_]{8}")
@@ -39,6 +39,16 @@ class NoSpace(DuetError):
 def from_home(path: str | os.PathLike[str]) -> Path:
     """A path whose ~ is the user's home; that of a user who is not there stays as it is typed."""
     return Path(os.path.expanduser(path))
+
+
+def does_not_exist(path: str | os.PathLike[str]) -> str:
+    """What to say of a path that leads nowhere: "fotos does not exist (did you mean 'photos'?)"."""
+    folder, name = os.path.split(os.fspath(path).rstrip(os.sep))
+    try:
+        beside = {entry: os.path.join(folder, entry) for entry in os.listdir(from_home(folder or "."))}
+    except (OSError, ValueError):  # there is no such folder either
+        beside = {}
+    return f"{os.fspath(path)} does not exist{did_you_mean(name, beside.keys(), beside)}"
 
 
 def read_settings(path: Path) -> bytes:

@@ -10,6 +10,7 @@ PACKAGE = Path(__file__).parents[1] / "duet"
 
 # Lowest first. A room may import rooms of a lower level, and itself; rooms of one level never import each other.
 LEVELS = [
+    {"synonym", "installation"},
     {"error", "domain", "unit", "discovery", "allocator", "progress", "interruption"},
     {"file", "lock", "pixels", "plugin", "device", "figure"},
     {"groups", "representation", "objectives"},
@@ -21,6 +22,7 @@ LEVELS = [
     {"paper"},
     {"report", "explorer", "sklearn"},
     {"cli"},
+    {"__main__"},
 ]
 LEVEL = {room: level for level, rooms in enumerate(LEVELS) for room in rooms}
 # Libraries that only some rooms may import. What an `if TYPE_CHECKING` names is never loaded, and is not looked at.

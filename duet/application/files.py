@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from ..data.decoding import Pixels, Unreadable, quiet
+from ..data.decoding import Pixels, Unreadable, is_colourful, quiet
 from ..data.folder import SUFFIXES, image_paths
 from ..data.input import read_pixels, stack_alike
 from ..data.pool import Pool, in_parts
 from ..error import DuetError, printable
+from ..file import does_not_exist
 from ..model import Encoder
 from ..progress import track
 
+log = logging.getLogger(__name__)
+
+GLANCED = 16
+"""Images that are looked at to tell whether they are in colour."""
 NAMED = 20
 """Unreadable files that are remembered by their names; of more only the number."""
 HEIC = (".heic", ".heif")
@@ -52,8 +58,27 @@ def find_files(arguments: Iterable[str | os.PathLike[str]]) -> Iterator[Found]:
         if argument.is_dir():
             for name in image_paths(argument, (*SUFFIXES, *HEIC)):
                 yield Found(argument / name, argument)
-        else:
+        elif argument.suffix or os.path.lexists(argument):
             yield Found(argument, None)
+        else:
+            raise DuetError(f"{does_not_exist(argument)}; give folders with images, or image files")
+
+
+def warn_of_colour(encoder: Encoder, paths: Sequence[Path]) -> None:
+    """Say that a model of grey images is given photos in colour, where most of the first ones are."""
+    seen = paths[:GLANCED]
+    if encoder.channels != 1 or not encoder.provenance or not seen:
+        return
+    colourful = sum(map(is_colourful, seen))
+    if 2 * colourful > len(seen):
+        name = encoder.provenance.get("name")
+        log.warning(
+            "%s takes grey images, and %d of the first %d here are in colour: it sees them in grey, and images of "
+            "another kind than it was trained on it may misread; photos-rot360 is for photos",
+            f"the model {name}" if name else "this model",
+            colourful,
+            len(seen),
+        )
 
 
 def stored(path: Path) -> str:
@@ -76,6 +101,7 @@ class Reader:
         self.readable = self.unreadable = 0
         self.broken: list[Broken] = []
         self._held: list[str] = []
+        self._shown = False  # whether a first image was looked at
         self._pool = Pool()
 
     def batches(self, files: Iterable[Found], total: int | None, label: str) -> Iterator[Batch]:
@@ -93,6 +119,9 @@ class Reader:
                 self.readable, self.unreadable = self.readable + len(good), self.unreadable + len(bad)
                 self.broken += bad[: NAMED - len(self.broken)]
                 self._name([f"{printable(file)}: {reason}" for file, reason in bad])
+                if good and not self._shown:
+                    self._shown = True
+                    warn_of_colour(self.encoder, [file.path for file, _ in good])
                 if good:
                     yield [file for file, _ in good], stack_alike([torch.from_numpy(pixels) for _, pixels in good])
         self._close()

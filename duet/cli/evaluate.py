@@ -57,10 +57,13 @@ their name in RUN/results.
         from ..data.named import find_source
         from ..evaluation import evaluate, open_context, open_encoder_context, results_folder, table
         from ..evaluation.suite import find_evaluations, find_sizes
+        from ..model.hub import find_model
         from ..training.adoption import adopt_group
 
         if (args.model is None) == (args.encoder is None):
             raise DuetError("give a run's folder, or --encoder with --group and --data")
+        if args.model is not None:
+            find_model(args.model)  # a wrong name is said before anything else
         names = find_evaluations(args.only)
         if args.transfer and "transfer" not in names:
             names.append("transfer")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from ..error import printable
+from ..error import DuetError, did_you_mean, printable
+from ..file import does_not_exist
 from .command import Command
 
 
@@ -55,6 +56,10 @@ least sure first. They stay as they are.
 
         shipped = {Path(name): find_model(name) for name in shipped_models() if not Path(name).exists()}
         runs = [shipped.get(run, run) for run in args.runs]
+        for run in runs:
+            if not run.exists():
+                hint = did_you_mean(str(run), shipped_models())
+                raise DuetError(does_not_exist(run) if not hint else f"{run} does not exist{hint}")
         own = len(runs) == 1 and args.runs[0] not in shipped
         page = args.out or (runs[0] / "report.html" if own else Path("report.html"))
         print(f"The report is in {printable(write_report(runs, page, args.images, args.device))}")

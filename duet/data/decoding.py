@@ -23,6 +23,9 @@ Encoded: TypeAlias = "bytes | Path | Image.Image | NDArray[Any]"
 # Only formats that Pillow decodes by itself: EPS, for one, would start Ghostscript.
 FORMATS = ("JPEG", "PNG", "MPO", "WEBP", "GIF", "BMP", "TIFF", "PPM", "JPEG2000", "AVIF", "HEIF")
 HEIC = tuple(b"ftyp" + brand for brand in (b"heic", b"heix", b"hevc", b"heim", b"heis", b"mif1", b"msf1"))
+COLOUR_SIDE = 32
+COLOURLESS = 6.0
+"""Levels of 255 by which the channels of a grey image may differ on average: compression and paper tint a scan."""
 MODES = {1: "L", 3: "RGB"}
 ORIENTATION = 0x0112
 AT_ONCE = 1 << 26
@@ -86,6 +89,17 @@ def thumbnail(path: Path, side: int) -> Image.Image:
         small = _flatten(_orient(image), "RGB")
         small.thumbnail((side, side))
         return small
+
+
+def is_colourful(encoded: Encoded) -> bool:
+    """Whether an image is in colour: a grey photo that a scanner stored as RGB is not."""
+    with opened(encoded) as image:
+        if image.mode in ("1", "L", "LA", "I", "I;16", "F"):
+            return False
+        image.draft(None, (2 * COLOUR_SIDE, 2 * COLOUR_SIDE))
+        small = _flatten(image, "RGB").resize((COLOUR_SIDE, COLOUR_SIDE), Image.Resampling.BOX)
+        pixels = np.asarray(small, dtype=np.int16)
+    return float((pixels.max(2) - pixels.min(2)).mean()) > COLOURLESS
 
 
 def measure(encoded: Encoded) -> tuple[int, int]:

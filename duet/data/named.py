@@ -80,7 +80,8 @@ def find_source(source: Any) -> tuple[str, Splits]:
         from .parquet import open_parquet
 
         return text, open_parquet([match for match in matches if match.is_file()], text)
-    raise DuetError(f"no data {text!r}: neither a file or folder nor a name; {_nearest(text)}")
+    why = "it does not exist" if os.path.dirname(text) else "there is no such file or folder, and no set of that name"
+    raise DuetError(f"no data {text!r}: {why}; {_nearest(text)}")
 
 
 def is_at_hand(source: str) -> bool:

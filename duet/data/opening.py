@@ -2,13 +2,14 @@
 
 import logging
 import os
+from contextlib import suppress
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from ..error import DuetError
-from .decoding import MODES, Unreadable, measure, quiet
+from .decoding import MODES, Unreadable, is_colourful, measure, quiet
 from .images import Images
 from .memory import MemoryImages, decode_all
 from .named import EMBEDDED, find_source
@@ -22,6 +23,7 @@ STORAGES = ("auto", "memory", "stream")
 # Decoded pixels above this size are streamed.
 MEMORY_LIMIT = 4 * 2**30
 SAMPLED_SIZES = 32
+SAMPLED_COLOURS = 8
 
 
 def open_images(
@@ -54,6 +56,10 @@ def open_images(
         height, width = _shared_size(found.records, indices, name)
     else:
         height = width = image_size
+    if channels == 1 and _are_colourful(found.records, indices):
+        log.warning(
+            "%s: these images are in colour and are taken as grey: a model of grey images may misread them", name
+        )
     shape = (channels, height, width)
     size = len(indices) * channels * height * width
     if storage == "auto":
@@ -94,6 +100,16 @@ def _shared_size(records: Records, indices: Tensor, name: str) -> tuple[int, int
         shown = ", ".join(f"{width}x{height}" for height, width in sorted(sizes)[:3])
         raise DuetError(f"the images of {name} have different sizes ({shown}, ...): choose one with --image-size")
     return sizes.pop()
+
+
+def _are_colourful(records: Records, indices: Tensor) -> bool:
+    """Whether most of a few images are in colour, as far as they can be read."""
+    found = []
+    with quiet():
+        for index in indices[torch.linspace(0, len(indices) - 1, min(SAMPLED_COLOURS, len(indices))).long()].tolist():
+            with suppress(Unreadable):
+                found.append(is_colourful(records[index]))
+    return 2 * sum(found) > len(found)
 
 
 def _sizes(records: Records, indices: Tensor, name: str, enough: int) -> set[tuple[int, int]]:

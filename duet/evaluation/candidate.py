@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -14,8 +15,11 @@ from torch import Tensor, nn
 
 from ..data import Images
 from ..error import DuetError, did_you_mean, first_line
+from ..file import does_not_exist
 from ..groups import Group
+from ..installation import install_command
 from ..model import Encoder, load
+from ..model.hub import find_model
 from ..networks import BACKBONES, build_backbone
 from ..networks.backbone import TIMM, build_module
 from ..plugin import is_spec
@@ -33,6 +37,8 @@ SIZED = (PIXELS, PATCHES)
 WIDTH = 128  # numbers that pixels are pooled to where no encoder says how many
 
 Groups = Mapping[str, Group]
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -67,7 +73,7 @@ def find_encoder(name: str, device: torch.device, turns: int | None = None, cent
     """
     if name == PIXELS:
         return _Pixels()
-    if re.fullmatch(rf"{PATCHES}(:[\d/].*)?", name):  # patches:build is a function of the user's
+    if is_baseline(name):
         return _Patches(name, centroids)
     if name.startswith(UNTRAINED):
         return _Untrained(name)
@@ -76,6 +82,22 @@ def find_encoder(name: str, device: torch.device, turns: int | None = None, cent
     if is_spec(name):
         return _Module(name)
     return _Trained(name, device, turns)
+
+
+def check_name(name: str) -> None:
+    """Refuse the name of an encoder that cannot exist, or of a file that does not, before anything is opened."""
+    if name.startswith(UNTRAINED):
+        _Untrained(name)
+    elif name.endswith(".parquet"):
+        if not Path(name).exists():
+            raise DuetError(does_not_exist(name))
+    elif not (is_baseline(name) or name.startswith(TIMM) or is_spec(name)):
+        find_model(name)
+
+
+def is_baseline(name: str) -> bool:
+    """Whether a name is that of the pixels or of patches; patches:build is a function of the user's."""
+    return name == PIXELS or re.fullmatch(rf"{PATCHES}(:[\d/].*)?", name) is not None
 
 
 class _Pixels(Named):
@@ -118,6 +140,8 @@ class _Trained(Named):
         encoder = self.encoder
         fresh = untrained(encoder, seed)
         facts = {"image_size": None if self.size is None else list(self.size), "channels": encoder.channels}
+        if encoder.channels == 1 and images.channels == 3 and not images.is_grey():
+            log.warning("%s takes grey images, and these are in colour: it sees them in grey", self.name)
         if (self.size in (None, images.shape[1:])) and encoder.channels == images.channels:
             return Candidate(self.name, encoder, encoder.backbone, fresh, facts=facts)
         own = Outsider(
@@ -185,7 +209,7 @@ class _Timm(Named):
         try:
             import timm
         except ImportError:
-            raise DuetError(f"{name} needs timm: pip install 'duet-ssl[timm]'") from None
+            raise DuetError(f"{name} needs timm: {install_command('timm')}") from None
         try:
             self.model = timm.create_model(own, pretrained=True, num_classes=0).eval()
             config = timm.data.resolve_model_data_config(self.model)

@@ -19,7 +19,7 @@ from ..model import orbit_views
 from ..pixels import as_float
 from ..progress import Track, track, without_bar
 from .advice import advise
-from .candidate import PATCHES, PIXELS, SIZED, WIDTH, Candidate, Named, find_encoder
+from .candidate import PATCHES, PIXELS, SIZED, WIDTH, Candidate, Named, check_name, find_encoder
 from .card import Card, FeatureShares, Row
 from .classification import accuracy, nearest_neighbours
 from .context import Context, Sizes
@@ -66,8 +66,10 @@ def score(
     if not encoders or not groups:
         raise DuetError("give at least one encoder and one group")
     kinds = [find_group(group) for group in groups]
-    chosen, where = find_sizes(sizes), find_device(device)
     files = [name for name in encoders if _is_file(name)]
+    for name in encoders:
+        check_name(name)  # a wrong name is said before anything else
+    chosen, where = find_sizes(sizes), find_device(device)
     named = [find_encoder(name, where, turns, chosen.centroids) for name in encoders if not _is_file(name)]
     rows: list[Row] = []
     found: list[FeatureShares] = []

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ..error import DuetError
+from ..installation import install_command
 from ..interruption import stopped_as_by_ctrl_c
 from .drawing import as_pillow, show_empty, show_head, show_move, show_neighbours, show_notice, show_reading
 from .guard import Guard, explain
@@ -62,7 +63,7 @@ def import_gradio(folder: Path) -> Any:
     try:
         import gradio
     except ImportError:
-        raise DuetError("the explorer needs gradio: pip install 'duet-ssl[explore]'") from None
+        raise DuetError(f"the explorer needs gradio: {install_command('explore')}") from None
     return gradio
 
 

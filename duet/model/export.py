@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 from ..error import DuetError, first_line
 from ..file import whole_file
+from ..installation import install_command
 from ..representation import Prescribed, Representation, Spectrum, act
 from ..representation.tabulated import tabulated
 from .confidence import SURE, Confidence
@@ -106,7 +107,7 @@ def export(encoder: Encoder, path: Path, kind: Literal["onnx", "pt2"]) -> float:
     if kind == "onnx":
         missing = [name for name in ("onnx", "onnxscript", "onnxruntime") if find_spec(name) is None]
         if missing:
-            raise DuetError(f"export to ONNX needs {', '.join(missing)}: pip install 'duet-ssl[export]'")
+            raise DuetError(f"export to ONNX needs {', '.join(missing)}: {install_command('export')}")
     if encoder.image_size is None:
         raise DuetError("this model does not say which size of images it takes; give Encoder(..., image_size=...)")
     encoder = copy.deepcopy(encoder).to("cpu", torch.float32).eval()  # the caller's own stays as and where it is

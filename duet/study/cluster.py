@@ -14,6 +14,7 @@ from typing import Any
 
 from ..error import DuetError, first_line
 from ..file import write_text
+from ..installation import install_command
 from .computation import RUNS, Failure, run_folder
 from .local import Ended, Place, do_job, job_of
 from .plan import Run
@@ -33,7 +34,7 @@ def on_cluster(runs: Sequence[Run], place: Place, work: Work | None = None) -> E
     try:
         import ray
     except ModuleNotFoundError:
-        raise DuetError("--engine ray needs more packages: pip install 'duet-ssl[cluster]'") from None
+        raise DuetError(f"--engine ray needs more packages: {install_command('cluster')}") from None
     ours = not ray.is_initialized()
     if ours:
         ray.init(log_to_driver=False, configure_logging=False, include_dashboard=False)

@@ -24,7 +24,7 @@ from ..plugin import home_of, is_spec, require_plugins, trusted
 from ..representation import Axis, Concatenated, Flat, Gaussian, Joint, Layout, Table, Target, VonMises
 from .adoption import adopt
 from .limit import check_limits
-from .network import build_network, check_trunk
+from .network import build_network, check_network
 from .recipe import merge, preset, read_yaml
 from .typed import choices, typed
 from .view_size import ViewSizes
@@ -161,7 +161,7 @@ class Experiment:
             raise DuetError(f"exact runs the network twice, which is not tried with {other}; leave one of them out")
         if self.layout == "table" and len(self.group) > 1:
             raise DuetError("a table has one group; for several use layout concatenated or joint")
-        check_trunk(self)
+        check_network(self)
         if not 0 <= self.blur <= 1:
             raise DuetError(f"blur is a probability, from 0 to 1; it is {shown(self.blur)}")
         if self.views < 2:

@@ -12,7 +12,9 @@ from ..device import find_device
 from ..error import DuetError
 from ..groups import Stack
 from ..methods import Method
-from ..networks import Backbone, OnTrunk, build_backbone, build_on_trunk
+from ..networks import BACKBONES, Backbone, OnTrunk, build_backbone, build_on_trunk
+from ..networks.backbone import check_encoder
+from ..networks.trunk import LITE0, check_trunk_name
 from ..pixels import as_float
 from .cache import CachedViews, cache_views, map_statistics
 
@@ -23,8 +25,17 @@ STATISTICS_IMAGES = 256
 """Images whose maps tell a trunk's mean and spread, where no views are cached."""
 
 
-def check_trunk(experiment: Experiment) -> None:
-    """Refuse settings of a trunk that mean nothing."""
+def check_network(experiment: Experiment) -> None:
+    """Refuse networks that do not exist, and settings of a trunk that mean nothing."""
+    if experiment.encoder == LITE0:
+        raise DuetError(f"{LITE0} is a pretrained trunk, not an encoder: give --trunk {LITE0}")
+    check_encoder(experiment.encoder)
+    if experiment.trunk is not None:
+        if experiment.trunk in BACKBONES:
+            raise DuetError(
+                f"{experiment.trunk} is an encoder, not a pretrained trunk: give --encoder {experiment.trunk}"
+            )
+        check_trunk_name(experiment.trunk)
     if not 0 <= experiment.dropout < 1:
         raise DuetError(f"dropout must lie in [0, 1); it is {experiment.dropout:g}")
     if experiment.cached_views < 0 or experiment.cached_views == 1:

@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from ..error import DuetError, did_you_mean, first_line
-from ..file import read_settings
+from ..file import does_not_exist, read_settings
 from .plain_yaml import parse_yaml
 
 _METHODS_OWN = ("weight", "options")
@@ -21,6 +21,8 @@ _BY_GROUP = ("weight", "turns")
 
 def read_yaml(path: Path) -> dict[str, Any]:
     """The plain values of a YAML file."""
+    if not path.exists():
+        raise DuetError(f"cannot read the configuration: {does_not_exist(path)}")
     try:
         values = parse_yaml(read_settings(path).decode())
     except yaml.MarkedYAMLError as error:

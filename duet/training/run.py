@@ -20,7 +20,7 @@ from lightning.pytorch.callbacks import Callback
 from ..data import Images
 from ..device import find_device, has_native_bf16
 from ..error import DuetError
-from ..file import NoSpace, sweep_partial, write_text
+from ..file import NoSpace, does_not_exist, sweep_partial, write_text
 from ..groups import Group, Stack
 from ..methods import METHODS, Method, register_method
 from ..networks import Backbone
@@ -162,6 +162,8 @@ def resume(run: str | os.PathLike[str], epochs: int | None = None, **options: An
     run = Path(run)
     if epochs is not None and not isinstance(epochs, int):
         raise DuetError(f"epochs must be a whole number; it is {epochs!r}")
+    if not run.exists():
+        raise DuetError(does_not_exist(run))
     if not (run / "config.yaml").exists():
         hint = "; it was stopped before its training began: give its command again" if (run / LOCK).exists() else ""
         raise DuetError(f"{run} is not a run: it has no config.yaml{hint}")

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ..error import DuetError, first_line
+from ..installation import install_command
 
 
 def open_logger(track: str | None, run: Path) -> Any:
@@ -22,7 +23,7 @@ def open_logger(track: str | None, run: Path) -> Any:
             _ = logger.experiment  # it logs in now, and not in the middle of the training
             return logger
     except ModuleNotFoundError:
-        raise DuetError(f"tracking with {track} needs more packages: pip install 'duet-ssl[track]'") from None
+        raise DuetError(f"tracking with {track} needs more packages: {install_command('track')}") from None
     except Exception as error:  # of many kinds: no key, no network, no project
         raise DuetError(f"cannot track with {track}: {first_line(error)}") from None
     raise DuetError(f"track must be tensorboard or wandb, not {track!r}")

@@ -9,7 +9,8 @@ from PIL import Image
 
 from duet.application import files
 from duet.application.files import Found, Reader, find_files
-from tests.conftest import make_compass
+from duet.error import DuetError
+from tests.conftest import make_compass, random_encoder
 
 from .conftest import marked
 
@@ -71,3 +72,22 @@ def test_only_a_few_batches_of_images_are_held(elsewhere, tmp_path, monkeypatch)
         most.append(len(alive))
     assert reader.readable == 1000
     assert max(most) <= 4 * 32
+
+
+@pytest.mark.parametrize(("channels", "colour", "warned"), [(1, True, True), (1, False, False), (3, True, False)])
+def test_a_model_of_grey_images_warns_of_photos_in_colour(channels, colour, warned, tmp_path, caplog):
+    encoder = random_encoder(channels=channels)
+    for number in range(5):
+        pixels = np.random.default_rng(number).integers(0, 256, (30, 30, 1), dtype=np.uint8)
+        pixels = np.concatenate([pixels, pixels, pixels // 4 if colour else pixels], axis=2)
+        Image.fromarray(pixels).save(tmp_path / f"{number}.jpg")
+    list(Reader(encoder, 2).batches(find_files([tmp_path]), None, "reading"))
+    told = [record.getMessage() for record in caplog.records if "takes grey images" in record.getMessage()]
+    assert len(told) == warned
+    assert not warned or "2 of the first 2 here are in colour" in told[0]
+
+
+def test_a_folder_that_does_not_exist_is_said_not_to(tmp_path):
+    (tmp_path / "photos").mkdir()
+    with pytest.raises(DuetError, match=r"fotos does not exist .did you mean '.*/photos'"):
+        list(find_files([tmp_path / "fotos"]))

@@ -45,7 +45,20 @@ def run(capsys, *arguments):
         (["train", "--group", "rot36"], "did you mean 'rot360'?"),
         (["train", "--data", "no-such-set", "--preset", "cpu"], "no-such-set"),
         (["train", "--config", "no-such-file.yaml"], "cannot read the configuration"),
-        (["train", "--resume", "no-such-run"], "not a run"),
+        (["train", "--resume", "no-such-run"], "no-such-run does not exist"),
+        (["train", "--data", "no-such-folder/", "--preset", "cpu"], "no data 'no-such-folder/': it does not exist"),
+        (["evaluate", "digts-rot360"], "no model 'digts-rot360' (did you mean 'digits-rot360'?)"),
+        (["evaluate", "./no-such-run"], "./no-such-run does not exist"),
+        (["report", "no-such-run"], "no-such-run does not exist"),
+        (["report", "photo-rot360"], "photo-rot360 does not exist (did you mean 'photos-rot360'?)"),
+        (["embed", "no-such-folder", "-o", "f.npz", "--model", "digits-rot360"], "no-such-folder does not exist"),
+        (["train", "--encoder", "lite0", "--data", "no-such-set"], "give --trunk lite0"),
+        (["train", "--trunk", "lite1", "--data", "no-such-set"], "no trunk 'lite1' (did you mean 'lite0'?)"),
+        (["train", "--trunk", "small", "--data", "no-such-set"], "give --encoder small"),
+        (["train", "--encoder", "resnt18", "--data", "no-such-set"], "no encoder 'resnt18'; nearest: resnet18"),
+        (["train", "--encoder", "efficientnet", "--data", "no-such-set"], "no encoder 'efficientnet'"),
+        (["evaluate", "digts-rot360", "--sizes", "big"], "did you mean 'digits-rot360'"),
+        (["score", "digts-rot360", "--data", "digits", "--group", "rot360", "--sizes", "big"], "'digits-rot360'"),
         (["train", "--resume", "run", "--lr", "1"], "no other option"),
         (["train", "--preset", "demo", "--channels", "1", "--group", "hue"], "need colour"),
         (["train", "--preset", "demo", "--bins", "7"], "nearest that do"),
@@ -66,7 +79,7 @@ def run(capsys, *arguments):
         (["train", "--preset", "demo", "--option", "weigth=3"], "no option 'weigth' (did you mean 'weight'?)"),
         (["train", "--preset", "demo", "--option", "weight"], "--option takes key=value, not 'weight'"),
         (["train", "--learning-rate", "1"], "unknown option --learning-rate; did you mean --lr?"),
-        (["train", "--lerning-rate", "1"], "unknown option --lerning-rate"),
+        (["train", "--lerning-rate", "1"], "unknown option --lerning-rate; did you mean --lr?"),
         (["train", "--preset", "demo", "--device", "tpu"], "no device 'tpu'"),
         (["train", "--preset", "demo", "--plugin", "no_such_module"], "cannot import 'no_such_module'"),
         (["train", "--preset", "demo", "--track", "mlflow"], "mlflow"),
@@ -433,7 +446,7 @@ def test_encoders_and_objectives_are_listed(capsys):
     assert "tiny" in run(capsys, "list", "encoders")[1]
     listed = run(capsys, "list", "objectives")[1]
     assert all(name in listed for name in ("nt_xent", "vicreg", "sigreg", "tcr"))
-    assert "duet-ssl[photos]" in run(capsys, "list", "trunks")[1]
+    assert "[photos]'" in run(capsys, "list", "trunks")[1]
 
 
 def test_a_trunk_brings_its_recipe_unless_another_is_named(capsys, tmp_path):
@@ -468,3 +481,8 @@ def test_a_word_that_asks_for_too_much_is_one_line(capsys, tmp_path, monkeypatch
     assert message in err
     assert len(err.splitlines()) == 1
     assert err.strip().isprintable()
+
+
+def test_the_package_runs_as_the_command_does():
+    done = subprocess.run([sys.executable, "-m", "duet", "--version"], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, f"duet {duet.__version__}\n")

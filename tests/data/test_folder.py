@@ -2,9 +2,11 @@
 
 import os
 
+import numpy as np
 import pytest
 import torch
 from conftest import solid
+from PIL import Image
 
 from duet.data import open_images
 from duet.error import DuetError
@@ -147,3 +149,15 @@ def test_names_that_are_not_unicode_are_read_and_listed(tmp_path):
 
 def test_a_folder_is_read_in_the_same_order_every_time(image_folder):
     assert torch.equal(open_images(image_folder).tensors()[0], open_images(image_folder).tensors()[0])
+
+
+@pytest.mark.parametrize("colour", [False, True])
+def test_colour_images_taken_as_grey_are_warned_of(tmp_path, caplog, colour):
+    for number in range(6):
+        pixels = np.random.default_rng(number).integers(0, 256, (24, 24, 1), dtype=np.uint8)
+        pixels = np.concatenate([pixels, pixels, pixels // 4 if colour else pixels], axis=2)
+        Image.fromarray(pixels).save(tmp_path / f"{number}.png")
+    open_images(tmp_path, "all", channels=3)
+    assert "in colour" not in caplog.text
+    assert open_images(tmp_path, "all", channels=1).channels == 1
+    assert ("in colour and are taken as grey" in caplog.text) == colour

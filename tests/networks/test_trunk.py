@@ -86,7 +86,11 @@ def test_lite0_is_read_at_its_eleventh_and_fifteenth_block():
 @pytest.mark.parametrize(
     ("name", "layers", "words"),
     [
-        ("lite1", (), "no trunk 'lite1'; there are lite0, timm:<model>, or your own module:build"),
+        (
+            "lite1",
+            (),
+            "no trunk 'lite1' (did you mean 'lite0'?); there are lite0, timm:<model>",
+        ),
         (SMALL, (), "say with --trunk-layers what of tests.small_trunk:build to read; the last are 6, 7, 8"),
         (SMALL, ("9",), "the trunk tests.small_trunk:build has no layer '9'"),
         (SMALL, ("8",), "the layer 8 of tests.small_trunk:build puts out (1, 5), not tokens"),
@@ -148,7 +152,7 @@ def test_a_pretrained_model_of_timm_is_a_trunk():
 
 def test_a_missing_timm_is_one_line(monkeypatch):
     monkeypatch.setitem(sys.modules, "timm", None)
-    with pytest.raises(DuetError, match=r"the trunk timm:a needs timm: pip install 'duet-ssl\[timm\]'$"):
+    with pytest.raises(DuetError, match=r"the trunk timm:a needs timm: pip install '.*\[timm\]'$"):
         build_trunk("timm:a")
 
 
