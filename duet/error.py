@@ -27,6 +27,13 @@ class DuetError(ValueError):
         super().__init__(shorten(printable(" ".join(lines))))
 
 
+def check_name(value: object, call: str, wanted: str, otherwise: str = "") -> None:
+    """Refuse what is not a text or a path where a name is expected, such as a module or a tensor."""
+    if not isinstance(value, str | os.PathLike):
+        kind = f"{type(value).__module__.partition('.')[0]}.{type(value).__name__}".removeprefix("builtins.")
+        raise DuetError(f"{call} takes {wanted} by name, not a {kind}{f': {otherwise}' if otherwise else ''}")
+
+
 def printable(text: str | os.PathLike[str]) -> str:
     """A text or a file's name, safe to print and to store in one line: what is not printable is written as an escape.
 

@@ -84,7 +84,7 @@ def find_encoder(name: str, device: torch.device, turns: int | None = None, cent
     return _Trained(name, device, turns)
 
 
-def check_name(name: str) -> None:
+def check_encoder_name(name: str) -> None:
     """Refuse the name of an encoder that cannot exist, or of a file that does not, before anything is opened."""
     if name.startswith(UNTRAINED):
         _Untrained(name)
@@ -92,6 +92,9 @@ def check_name(name: str) -> None:
         if not Path(name).exists():
             raise DuetError(does_not_exist(name))
     elif not (is_baseline(name) or name.startswith(TIMM) or is_spec(name)):
+        hint = did_you_mean(name, SIZED)
+        if hint and not Path(name).exists():
+            raise DuetError(f"no encoder {name!r}{hint}; else a run, a model, {TIMM}NAME or module:build")
         find_model(name)
 
 

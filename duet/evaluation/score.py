@@ -13,13 +13,13 @@ from torch import Tensor
 
 from ..data import Images
 from ..device import find_device
-from ..error import DuetError
+from ..error import DuetError, check_name
 from ..groups import Group, find_group
 from ..model import orbit_views
 from ..pixels import as_float
 from ..progress import Track, track, without_bar
 from .advice import advise
-from .candidate import PATCHES, PIXELS, SIZED, WIDTH, Candidate, Named, check_name, find_encoder
+from .candidate import PATCHES, PIXELS, SIZED, WIDTH, Candidate, Named, check_encoder_name, find_encoder
 from .card import Card, FeatureShares, Row
 from .classification import accuracy, nearest_neighbours
 from .context import Context, Sizes
@@ -42,8 +42,8 @@ SHARE_VIEWS = 8  # of a test image, for the share of variance that the group exp
 
 
 def score(
-    encoders: Sequence[str],
-    groups: Sequence[str | Group],
+    encoders: Sequence[str] | str,
+    groups: Sequence[str | Group] | str | Group,
     data: str | None = None,
     *,
     layers: Sequence[str] = (),
@@ -63,12 +63,23 @@ def score(
     also how much of every feature's variance the group explains. `turns`: copies of an image that trained models look
     at; default each one's own.
     """
+    encoders, groups = _listed(encoders), _listed(groups)
+    for encoder in encoders:
+        check_name(
+            encoder,
+            "score",
+            "encoders",
+            "write a function that returns the module and name it, as mypkg.models:build; or save an Encoder of it, "
+            "duet.Encoder(duet.networks.wrap(module), ...).save(folder), and name the folder",
+        )
+    if data is not None:
+        check_name(data, "score", "images", "a set's name, a folder or a parquet file")
     if not encoders or not groups:
         raise DuetError("give at least one encoder and one group")
     kinds = [find_group(group) for group in groups]
     files = [name for name in encoders if _is_file(name)]
     for name in encoders:
-        check_name(name)  # a wrong name is said before anything else
+        check_encoder_name(name)  # a wrong name is said before anything else
     chosen, where = find_sizes(sizes), find_device(device)
     named = [find_encoder(name, where, turns, chosen.centroids) for name in encoders if not _is_file(name)]
     rows: list[Row] = []
@@ -281,6 +292,11 @@ def _distinct(candidates: Iterable[Candidate]) -> Iterator[Candidate]:
 def _patiently(parts: Iterable[Any], total: int, label: str) -> Iterable[Any]:
     """The parts of a loop, with a bar if it takes long."""
     return track(((1, part) for part in parts), total, label)
+
+
+def _listed(things: Any) -> list[Any]:
+    """Several things, or one that stands alone: a text is one name, and a module or tensor is refused as one thing."""
+    return list(things) if isinstance(things, list | tuple) else [things]
 
 
 def _is_file(name: str) -> bool:

@@ -14,7 +14,7 @@ import torch
 
 from ..data import Images, open_images
 from ..device import find_device
-from ..error import DuetError, did_you_mean
+from ..error import DuetError, check_name, did_you_mean
 from ..groups import Group, find_group
 from ..model import Encoder, load, training_data
 from ..model.hub import shipped_models
@@ -42,6 +42,16 @@ def open_context(
 
     `turns`: turned copies of an image that the model of a folder looks at; default its own.
     """
+    if not isinstance(run, Encoder):
+        check_name(
+            run,
+            "evaluate",
+            "a run or a model, or an Encoder,",
+            "of a module make one, duet.Encoder(duet.networks.wrap(module), layout, groups); of a function that builds "
+            "it: duet evaluate --encoder mypkg.models:build",
+        )
+    if data is not None:
+        check_name(data, "evaluate", "images", "a set's name, a folder or a parquet file")
     encoder = run if isinstance(run, Encoder) else load(run, device)
     other_turns = turns is not None and turns != encoder.turns
     if turns is not None and other_turns:

@@ -14,13 +14,13 @@ from typing import Any
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
-from torch import Tensor
+from torch import Tensor, nn
 
 from ..device import find_device
-from ..error import DuetError, first_line, shorten, shown
+from ..error import DuetError, check_name, first_line, shorten, shown
 from ..file import as_json, read_settings, whole_files
 from ..groups import Group, find_group
-from ..networks import Backbone, OnlineHead, build_backbone
+from ..networks import Backbone, OnlineHead, build_backbone, wrap
 from ..networks.decoder import Decoder
 from ..networks.neck import OnTrunk, build_on_trunk, open_trunk
 from ..plugin import home_of, is_spec, require_plugins, trusted
@@ -43,15 +43,19 @@ def load(
     name: str | os.PathLike[str],
     device: str | torch.device = "auto",
     *,
-    backbone: Backbone | None = None,
+    backbone: nn.Module | None = None,
     turns: int | None = None,
     **options: Any,
 ) -> Encoder:
     """The encoder of a run, a model's folder, a shipped name or a Hub id, on a device.
 
-    Give the backbone if it was one of your own. `turns`: turned copies of an image to look at; default the model's own,
-    1 is fastest. `revision`, `token`, `cache_dir`, ... go to the Hub's download.
+    Give the backbone if it was one of your own: a Backbone, or a plain module, which is wrapped. `turns`: turned copies
+    of an image to look at; default the model's own, 1 is fastest. `revision`, `token`, `cache_dir`, ... go to the Hub's
+    download.
     """
+    check_name(name, "load", "a run, a model's folder, a shipped model or a Hub id", "a module goes to backbone=")
+    if backbone is not None and not isinstance(backbone, nn.Module):
+        raise DuetError(f"backbone= takes the module that the model was trained with, not a {type(backbone).__name__}")
     where = find_device(device)
     encoder = _read(find_model(name, **options), backbone).to(where)
     encoder.turns = encoder.turns if turns is None else turns
@@ -148,7 +152,7 @@ def _read_group(plain: Mapping[str, Any]) -> Group:
     return find_group(str(plain["name"])).configured(**settings)
 
 
-def _read(folder: Path, backbone: Backbone | None) -> Encoder:
+def _read(folder: Path, module: nn.Module | None) -> Encoder:
     config, weights = _config(folder), folder / "model.safetensors"
     try:
         # Saved over another model and cut short in between, the weights would be those of neither.
@@ -157,7 +161,7 @@ def _read(folder: Path, backbone: Backbone | None) -> Encoder:
         tensors = load_file(weights)  # names and shapes; a tensor takes memory when it is used
     except (OSError, SafetensorError, DuetError) as error:
         raise DuetError(f"cannot read {weights}: {first_line(error)}") from None
-    backbone = backbone or _read_backbone(folder, config, tensors)
+    backbone = _read_backbone(folder, config, tensors) if module is None else _as_backbone(module, config, tensors)
     require_plugins(_plugins(config), str(folder))
     try:
         layout = layout_from_dict(config["layout"])
@@ -187,6 +191,18 @@ def _read(folder: Path, backbone: Backbone | None) -> Encoder:
         return encoder
     except (KeyError, TypeError, IndexError, AttributeError, OverflowError, RuntimeError, ValueError) as error:
         raise DuetError(f"{folder} does not hold a whole duet model: {first_line(error)}") from None
+
+
+def _as_backbone(module: nn.Module, config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Backbone:
+    """A Backbone as it is; a plain module with the norm, and perhaps the linear map, that the model has."""
+    if isinstance(module, Backbone):
+        return module
+    mean, norm, projection = (tensors.get(f"backbone.{key}") for key in ("mean", "norm.weight", "map.weight"))
+    if mean is None or norm is None:
+        raise DuetError("the model's weights are not those of a Backbone, so a plain module cannot stand in for one")
+    if projection is not None:
+        return wrap(module, channels=len(mean), width=projection.shape[1], dim=len(norm))
+    return wrap(module, channels=len(mean), width=len(norm))
 
 
 def _fill(backbone: Backbone, file: Path, known: Mapping[str, Tensor]) -> None:

@@ -9,6 +9,7 @@ import pytest
 import torch
 from PIL import Image
 
+from duet.error import DuetError
 from duet.evaluation import Context, Sizes, evaluate, flatten
 from duet.evaluation.candidate import find_encoder
 from duet.evaluation.card import Card, Row, cell, columns, row_title, shares_as_csv, write_table
@@ -201,3 +202,23 @@ def test_the_table_shows_who_is_whose_rival_with_intervals():
     assert len(starts) == 1
     assert cell(rows[1], columns("rot360")[0]) is None
     assert row_title(rows[1]) == "mine, blocks.0 (grid)"
+
+
+@pytest.mark.parametrize(
+    ("encoders", "data", "words"),
+    [
+        ([torch.nn.Flatten()], "digits", "score takes encoders by name, not a torch.Flatten: write a function"),
+        (torch.nn.Flatten(), "digits", "score takes encoders by name, not a torch.Flatten"),
+        ([torch.zeros(2, 3)], "digits", "not a torch.Tensor"),
+        (["pixels", lambda images: images], "digits", "not a function"),
+        (["pixels"], torch.zeros(2, 3, 8, 8), "score takes images by name, not a torch.Tensor: a set's name"),
+    ],
+)
+def test_objects_where_names_are_expected_are_one_clear_line(encoders, data, words):
+    with pytest.raises(DuetError, match=words):
+        score(encoders, ["rot360"], data)
+
+
+def test_one_name_is_a_list_of_one():
+    with pytest.raises(DuetError, match="no encoder 'pixel' .did you mean 'pixels'"):
+        score("pixel", "rot360", "digits")

@@ -9,6 +9,7 @@ import torch
 
 import duet
 from duet.data import MemoryImages
+from duet.error import DuetError
 from duet.evaluation import EVALUATIONS, Evaluation, Inapplicable, Result, as_subject, evaluate, flatten, suite, table
 from duet.evaluation.context import Labelled
 from duet.evaluation.subject import Outsider
@@ -367,3 +368,14 @@ def test_a_measure_that_returns_no_result_is_named(perfect, monkeypatch):
     monkeypatch.setattr(type(EVALUATIONS["retrieval"]), "measure", lambda self, context: 3)
     with pytest.raises(ValueError, match=r"Retrieval\.measure must return a Result"):
         evaluate(context, "retrieval", progress=False)
+
+
+@pytest.mark.parametrize("thing", [torch.nn.Flatten(), torch.zeros(2), 3])
+def test_objects_where_a_run_is_expected_are_one_clear_line(thing):
+    with pytest.raises(DuetError, match="evaluate takes a run or a model, or an Encoder, by name, not a"):
+        evaluate(thing)
+
+
+def test_tensors_where_images_are_named_are_one_clear_line(encoder):
+    with pytest.raises(DuetError, match=r"evaluate takes images by name, not a torch\.Tensor"):
+        evaluate(encoder, data=torch.zeros(2, 1, 28, 28))

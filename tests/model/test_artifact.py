@@ -317,3 +317,47 @@ def test_a_strangers_provenance_is_refused_in_one_line(data):
         training_data(encoder)
     encoder.provenance["data"] = {"source": "digits", "channels": 1, "split": "all", "workers": 10**6}
     assert training_data(encoder) == {"source": "digits", "channels": 1}
+
+
+class Body(torch.nn.Module):
+    """A plain module of somebody's: (B,1,H,W) -> (B,16)."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(16, 16)
+
+    def forward(self, images):
+        return self.linear(torch.nn.functional.adaptive_avg_pool2d(images, 4).flatten(1))
+
+
+@pytest.mark.parametrize("dim", [16, 32])
+def test_a_plain_module_is_wrapped_when_a_model_is_loaded_with_it(tmp_path, dim):
+    backbone = wrap(Body(), channels=1, width=16, dim=dim)
+    backbone.normalise_by(torch.tensor([0.2]), torch.tensor([0.5]))
+    layout = Table(dim // 8, Axis("rot360", 8, VonMises(0.2)))
+    encoder = Encoder(backbone, layout, ["rot360"], image_size=28)
+    folder = encoder.save(tmp_path / "model")
+    images = torch.rand(3, 1, 28, 28)
+    again = load(folder, backbone=Body())
+    assert torch.equal(again.features(images), encoder.features(images))
+    assert torch.equal(
+        load(folder, backbone=wrap(Body(), channels=1, dim=dim)).features(images), again.features(images)
+    )
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda folder: load(Body()), "load takes a run, .* by name, not a tests.Body: a module goes to backbone="),
+        (lambda folder: load(torch.zeros(2)), "not a torch.Tensor"),
+        (lambda folder: load(None), "not a NoneType"),
+        (lambda folder: load(folder, backbone="resnet18"), "backbone= takes the module .* not a str"),
+        (lambda folder: load(folder, backbone=torch.nn.Flatten()), "does not hold a whole duet model"),
+    ],
+)
+def test_what_is_no_name_is_one_clear_line(tmp_path, call, words):
+    backbone = wrap(Body(), channels=1, width=16)
+    folder = Encoder(backbone, Table(2, Axis("rot360", 8, VonMises(0.2))), ["rot360"]).save(tmp_path / "model")
+    with pytest.raises(DuetError, match=words) as raised:
+        call(folder)
+    assert "\n" not in str(raised.value)
