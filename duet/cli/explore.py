@@ -16,6 +16,7 @@ class Explore(Command):
     def add_arguments(self, parser: argparse.ArgumentParser, chosen: bool) -> None:
         """The model and how it is served."""
         parser.add_argument("model", metavar="RUN", help="a run's folder, or a model's name")
+        parser.add_argument("--data", help="other images than the run's own")
         parser.add_argument("--port", type=whole(65535, least=1), help="default: the first free one from 7860")
         add_turns(parser)
         parser.add_argument("--no-browser", action="store_true", help="only serve the page")
@@ -24,5 +25,6 @@ class Explore(Command):
         """Serve until interrupted."""
         from ..explorer import explore
 
-        explore(args.model, args.port, browser=not args.no_browser, device=args.device, turns=args.turns)
+        options = {"device": args.device, "turns": args.turns, "data": args.data}
+        explore(args.model, args.port, browser=not args.no_browser, **options)
         return 0

@@ -29,7 +29,7 @@ SECTIONS = {
         *("epochs", "batch_size", "accumulate", "exact", "optimizer", "lr", "betas", "weight_decay", "decay_norms"),
         *("warmup_epochs", "seed", "action_pairs", "turns"),
     ),
-    "images": ("subset", "image_size", "channels", "normalize", "storage", "calibrate"),
+    "images": ("split", "subset", "image_size", "channels", "normalize", "storage", "calibrate"),
     "machine": ("precision", "compile", "devices", "nodes", "strategy", "sync_batchnorm"),
 }
 RECORDED = ("extended", "plugins")

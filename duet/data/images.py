@@ -39,6 +39,8 @@ class Images(ABC):
         self.labels = labels
         # Folders of strangers may have any name; these are printed, drawn and stored.
         self.classes = None if classes is None else tuple(map(printable, classes))
+        self.held_out: int | None = None
+        """Images of the same source that are left for tests; None where these are a part of their own, or unknown."""
         self._failures: dict[str, str] = {}
         self._statistics: tuple[Tensor, Tensor] | None = None
 

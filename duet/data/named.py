@@ -84,6 +84,11 @@ def find_source(source: Any) -> tuple[str, Splits]:
     raise DuetError(f"no data {text!r}: {why}; {_nearest(text)}")
 
 
+def is_name(source: str) -> bool:
+    """Whether a source is one of the names, which come before paths."""
+    return source == EMBEDDED or source in HUB or _local_folder(source) is not None
+
+
 def is_at_hand(source: str) -> bool:
     """Whether a source, if there is one of that name, can be opened without a download."""
     return source not in HUB or _local_folder(source) is not None or _is_cached(HUB[source])

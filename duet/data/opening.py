@@ -14,7 +14,7 @@ from .images import Images
 from .memory import MemoryImages, decode_all
 from .named import EMBEDDED, find_source
 from .source import Records
-from .split import balanced_subset, choose_split
+from .split import DIVISIBLE, balanced_subset, choose_split, has_test
 from .stream import StreamImages
 
 log = logging.getLogger(__name__)
@@ -46,6 +46,7 @@ def open_images(
     _check(image_size, channels, subset, storage, workers)
     name, splits = find_source(source)
     found, indices = choose_split(splits, split, name)
+    held = None if has_test(splits) or split not in DIVISIBLE else len(found.records) - len(indices)
     labels = None if found.labels is None else found.labels[indices]
     if subset is not None:
         if subset > len(indices):
@@ -75,6 +76,7 @@ def open_images(
         labels = None if found.labels is None else found.labels[kept]
         names = [found.records.name(index) for index in kept.tolist()]
         images = MemoryImages(name, split, pixels, labels, found.classes, failures, names)
+    images.held_out = held
     where = "streamed" if storage == "stream" else "in memory"
     shown = f"{width}x{height}x{channels}, {where} ({size / 2**20:.0f} MiB)"
     log.info("%s, %s: %d images %s", name, split, len(images), shown)

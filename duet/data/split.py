@@ -14,6 +14,8 @@ TEST_SHARE = 0.2
 SPLIT_SEED = 0
 CALIBRATION_SHARE = 0.1
 DIVISIBLE = ("train", "all")
+TESTS = ("test", "validation")
+"""Parts of a set's own that tests are made on; the first one that there is."""
 
 
 def choose_split(splits: Splits, split: str, name: str) -> tuple[Source, Tensor]:
@@ -21,7 +23,7 @@ def choose_split(splits: Splits, split: str, name: str) -> tuple[Source, Tensor]
 
     "test" falls back to a validation split, then to a fifth of each class held out of the only part there is.
     """
-    tests = [part for part in ("test", "validation") if part in splits]
+    tests = [part for part in TESTS if part in splits]
     whole = next((part for part in DIVISIBLE if part in splits), None)
     if whole is not None and not tests and split in ("train", "test", "all"):
         source = splits[whole]()
@@ -35,9 +37,15 @@ def choose_split(splits: Splits, split: str, name: str) -> tuple[Source, Tensor]
         return source, chosen
     found = split if split in splits else tests[0] if split == "test" and tests else None
     if found is None:
-        raise DuetError(f"{name} has no split {split!r}; it has {', '.join(splits)}")
+        own = "; it has a test part of its own, so that train is all of the others" if split == "all" and tests else ""
+        raise DuetError(f"{name} has no split {split!r}{own}; it has {', '.join(splits)}")
     source = splits[found]()
     return source, torch.arange(len(source.records))
+
+
+def has_test(splits: Splits) -> bool:
+    """Whether a set has a part of its own for tests, so that nothing is held out of another."""
+    return any(part in splits for part in TESTS)
 
 
 def held_out(count: int, labels: Tensor | None) -> Tensor:

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from ..data import Images, open_images
+from ..data.place import check_place, find_place, is_same_place
 from ..device import find_device
 from ..error import DuetError, check_name, did_you_mean
 from ..groups import Group, find_group
@@ -59,19 +60,28 @@ def open_context(
             raise DuetError("an Encoder has its turns already: set encoder.turns")
         encoder.turns = turns
     own = training_data(encoder)
-    wanted = {**own, "source": data, "subset": None} if data is not None else own
-    if "source" not in wanted:
+    place = find_place(None if isinstance(run, Encoder) else run, own["source"]) if "source" in own else None
+    if data is not None and place is not None and is_same_place(data, place):
+        data = None  # they are its own
+    if data is None and place is None:
         raise DuetError("this model does not say on which images it was trained; name some with --data")
+    wanted = {**own, "source": place} if data is None else {**own, "source": data, "subset": None, "split": "train"}
     if data is not None:  # other images, in the size that the encoder knows
         wanted["image_size"] = own.get("image_size") or _square(encoder.image_size)
         wanted["channels"] = encoder.channels
+    if data is None and place is not None:
+        check_place(place)
     train, test = open_splits(wanted)
+    if data is None and train.held_out == 0:
+        raise DuetError(
+            "this model was trained on all its images, and none is left to test on; name others with --data"
+        )
     names = list(encoder.groups)
     if group is None and not names:
         raise DuetError("this model has no group; say which to evaluate with --group")
     key = group.name if isinstance(group, Group) else group or names[0]
     chosen = encoder.groups.get(key) or find_group(group if group is not None else key)
-    foreign = [_name(data)] if data is not None and data != own.get("source") else []
+    foreign = [_name(data)] if data is not None else []
     foreign += [chosen.name] if chosen.name != (names[0] if names else chosen.name) else []
     foreign += [f"turns-{turns}"] if other_turns else []
     return Context(
@@ -116,7 +126,8 @@ def open_encoder_context(
 
 def open_splits(data: Mapping[str, Any]) -> tuple[Images, Images]:
     """Training and test images, as a model's provenance names them; a subset is one of the training images."""
-    return open_images(**data, split="train"), open_images(**{**data, "subset": None}, split="test")
+    train = open_images(**{"split": "train", **data})
+    return train, open_images(**{**data, "subset": None, "split": "test"})
 
 
 def evaluate(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,7 +13,8 @@ import torch
 from torch import Tensor
 
 from ..data import open_images
-from ..error import DuetError, first_line
+from ..data.place import check_place, find_place
+from ..error import LONGEST, DuetError, first_line
 from ..file import from_home
 from ..groups import Group
 from ..model import Encoder, load, load_decoder, training_data
@@ -20,6 +22,8 @@ from ..networks.decoder import Decoder
 
 if TYPE_CHECKING:
     from .neighbour import Bank
+
+log = logging.getLogger(__name__)
 
 IMAGES = 1000
 """Test images at most: those of the gallery, and those among which neighbours are sought."""
@@ -70,17 +74,27 @@ class Explorer:
         return any(axis.name == name for axis in self.encoder.layout.axes)
 
 
-def open_explorer(run: str | os.PathLike[str], device: str = "auto", turns: int | None = None) -> Explorer:
-    """Everything that the page needs of a trained run; what is missing is left out, and said."""
+def open_explorer(
+    run: str | os.PathLike[str], device: str = "auto", turns: int | None = None, data: str | None = None
+) -> Explorer:
+    """Everything that the page needs of a trained run; what is missing is left out, and said.
+
+    `data`: other images than the run's own; these must be there.
+    """
     encoder = load(run, device, turns=turns)
     found = {name: load_decoder(run, name, device) for name in encoder.groups}
     decoders = {name: decoder for name, decoder in found.items() if decoder is not None}
+    if data is not None:
+        return Explorer(encoder, decoders, *_test_images(encoder, run, data), run=_name(run))
     try:
-        return Explorer(encoder, decoders, *_test_images(encoder), run=_name(run))
+        return Explorer(encoder, decoders, *_test_images(encoder, run), run=_name(run))
     except (ValueError, OSError) as error:
-        reason = first_line(error)
+        reason = first_line(error, longest=LONGEST)
+        log.warning(
+            "the model's test images cannot be opened: %s; the page takes images that are dropped on it", reason
+        )
         none = torch.empty(0, encoder.channels, *image_size(encoder), dtype=torch.uint8)
-        missing = f"The model's test images cannot be opened ({reason}): drop one of yours."
+        missing = f"The model's test images cannot be opened: {reason}. Drop an image of yours to explore it."
         return Explorer(encoder, decoders, none, missing=missing, run=_name(run))
 
 
@@ -91,11 +105,24 @@ def image_size(encoder: Encoder) -> tuple[int, int]:
     return encoder.image_size
 
 
-def _test_images(encoder: Encoder) -> tuple[Tensor, tuple[str, ...]]:
-    data = training_data(encoder)
-    if "source" not in data:
-        raise DuetError("it does not say which they are")
-    source: Any = open_images(**{**data, "subset": None}, split="test")
+def _test_images(
+    encoder: Encoder, run: str | os.PathLike[str], other: str | None = None
+) -> tuple[Tensor, tuple[str, ...]]:
+    """Test images of the model's own set, or of another one as the model takes images, with their labels."""
+    data = {**training_data(encoder), "subset": None, "split": "test"}
+    if other is not None:
+        side = encoder.image_size[0] if encoder.image_size and len(set(encoder.image_size)) == 1 else None
+        data |= {"source": other, "channels": encoder.channels, "image_size": side}
+    elif "source" not in data:
+        raise DuetError("this model does not say which images it was trained on; name some with --data")
+    else:
+        data["source"] = find_place(run, data["source"])
+        check_place(data["source"])
+        if training_data(encoder).get("split") == "all":
+            raise DuetError(
+                "this model was trained on all its images, and none is left to show; name others with --data"
+            )
+    source: Any = open_images(**data)
     pixels, labels = next(source.batches(min(IMAGES, len(source)), seed=0, epoch=0, drop_last=False))
     if encoder.image_size is not None and pixels.shape[2:] != encoder.image_size:
         raise DuetError("they have another size than the model knows")

@@ -36,13 +36,14 @@ def explore(
     browser: bool = True,
     device: str = "auto",
     turns: int | None = None,
+    data: str | None = None,
 ) -> None:
-    """Serve the page of a trained run on this machine until it is interrupted."""
+    """Serve the page of a trained run on this machine until it is interrupted; `data`: other images than its own."""
     if port is not None and not 0 < port < 2**16:
         raise DuetError(f"ports are 1 to 65535, not {port}")
     with stopped_as_by_ctrl_c(), upload_folder() as folder:
         gradio = import_gradio(folder)
-        explorer = open_explorer(run, device, turns)
+        explorer = open_explorer(run, device, turns, data)
         uploads = Uploads(folder)
         with opened(explorer, gradio, uploads, port) as address:
             print(f"Exploring {run} at {address} (Ctrl-C ends it)", flush=True)

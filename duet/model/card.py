@@ -74,7 +74,7 @@ def _recipe(encoder: Encoder, provenance: Mapping[str, Any]) -> list[str]:
     rows = {"layout": layout, "backbone": backbone, **(told if isinstance(told, Mapping) else {})}
     if encoder.turns > 1:
         rows["turns"] = f"looks at {encoder.turns} turned copies of an image; `duet.load(..., turns=1)` is faster"
-    rows |= {"calibration": provenance["calibration"]} if "calibration" in provenance else {}
+    rows |= {key: provenance[key] for key in ("split", "calibration") if key in provenance}
     return ["", "## Recipe", "| | |", "|---|---|", *(f"| {name} | {value} |" for name, value in rows.items())]
 
 

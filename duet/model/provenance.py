@@ -20,7 +20,7 @@ def training_data(encoder: Encoder) -> dict[str, Any]:
     told = encoder.provenance.get("data")
     kinds: dict[str, Any] = {
         **{"source": str, "image_size": int | None, "channels": int, "subset": int | None},
-        **{"seed": int, "storage": str},
+        **{"seed": int, "storage": str, "split": str},
     }
     found = {key: told[key] for key in kinds if key in told} if isinstance(told, Mapping) else {}
     for key, value in found.items():

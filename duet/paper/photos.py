@@ -102,7 +102,7 @@ def measure(encoders: Mapping[int, Encoder], rival: Encoder, experiment: Experim
     Every reader sees the same turned images; the probes are told the angles of the images that DUET was trained on.
     """
     group = _group(experiment)
-    kept = keep_aside(open_data(experiment), experiment.calibrate, experiment.batch_size)
+    kept = keep_aside(open_data(experiment), experiment.calibrates, experiment.batch_size)
     trunk = encoders[1].backbone.trunk
     if trunk is None or kept.aside is None:
         raise DuetError("photos-rot360 is a model on a trunk, calibrated on images kept aside: train it so")

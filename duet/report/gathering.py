@@ -35,6 +35,8 @@ class Run:
     metrics: Mapping[str, Array] = field(default_factory=dict)
     results: Mapping[str, Result] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    split: str = ""
+    """How many images trained, calibrated and tested it, in words."""
     unfinished: bool = False
 
 
@@ -67,6 +69,7 @@ def read_run(folder: Path, name: str) -> Run:
         metrics=_metrics(folder / "metrics.csv", notes),
         results=_results(results, notes),
         notes=tuple(notes),
+        split=shown(_mapping(model.get("provenance")).get("split") or ""),
         unfinished=not finished,
     )
 

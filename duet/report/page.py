@@ -95,6 +95,7 @@ def render(runs: Sequence[Run], own: Sequence[OwnImages] = ()) -> str:
         sections=sections,
         own=own,
         at_once=AT_ONCE,
+        splits=[(run.name, run.split) for run in runs if run.split],
         notes=[(run.name, run.notes) for run in runs if run.notes],
         downloads=downloads(runs),
         script=Markup(script),

@@ -64,7 +64,7 @@ class Looked:
         named = data_of(experiment)
         if experiment.subset is None:
             named.pop("seed")
-        key = repr((named, experiment.calibrate, experiment.joined_batch))
+        key = repr((named, experiment.calibrates, experiment.joined_batch))
         if key not in self._found:
             self._found[key] = images_to_train(experiment)
         return self._found[key]

@@ -13,6 +13,21 @@ from ..model.calibration import LEAST_IMAGES
 log = logging.getLogger(__name__)
 
 
+def split_in_words(images: Images, kept: Kept) -> str:
+    """How many images train, calibrate and test: "1,080 train / 120 calibration / 300 test (held out; ...)"."""
+    parts = [f"{len(kept.trained):,} train"]
+    flags = []
+    if kept.aside is not None:
+        parts.append(f"{len(kept.aside):,} calibration")
+        flags.append("--no-calibrate")
+    if images.held_out:
+        parts.append(f"{images.held_out:,} test")
+        flags.insert(0, "--split")
+    said = ["held out"] if images.held_out else ["nothing is held out for tests"] if images.held_out == 0 else []
+    said += [f"{' and '.join(flags)} to change"] if flags else []
+    return " / ".join(parts) + (f" ({'; '.join(said)})" if said else "")
+
+
 class Kept(NamedTuple):
     """The images to train on, those kept aside or None, and which they are in words."""
 
@@ -35,7 +50,6 @@ def keep_aside(images: Images, calibrate: bool, batch_size: int) -> Kept:
         reason = f"the {len(images) - count} images left would make no batch of {batch_size}"
     else:
         aside = calibration_part(images.identities(), images.labels)
-        log.info("%s: %d of %d images are kept aside for calibration", images.name, count, len(images))
         return Kept(
             images.part((~aside).nonzero().flatten()),
             images.part(aside.nonzero().flatten(), "calibration"),

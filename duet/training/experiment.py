@@ -101,6 +101,10 @@ class Experiment:
     warmup_epochs: float = option(10, "epochs in which the learning rate rises; then it falls as a cosine")
     extended: tuple[int, ...] = option((), "the epochs it had before --resume gave it a longer schedule")
 
+    split: str = option(
+        "train",
+        "train: a fifth of every class is held out where the set has no test part; all: nothing is; or a part's name",
+    )
     subset: int | None = option(None, "train on this many images only, class-balanced")
     image_size: int | None = option(None, "side of the square images; default their own")
     channels: Literal[1, 3] = option(3, "1 for grey images")
@@ -171,6 +175,8 @@ class Experiment:
         ViewSizes.parse(self.view_size)
         _one_of("strategy", self.strategy, STRATEGIES)
         _one_of("contrast", self.contrast, tuple(OBJECTIVES))
+        if self.split == "test":
+            raise DuetError("split cannot be 'test': what a model is tested on is not trained on")
         method = find_method(self.method)
         method.check(self.groups)
         method_options(self)
@@ -190,6 +196,13 @@ class Experiment:
             object.__setattr__(self, "_groups", made)
         found: tuple[Group, ...] = self.__dict__["_groups"]
         return found
+
+    @property
+    def calibrates(self) -> bool:
+        """Whether images are kept aside to calibrate readings; of a model of differences no reading can be judged."""
+        options = method_options(self)
+        relative = find_method(self.method).structured and getattr(options, "reference", "absolute") == "relative"
+        return self.calibrate and not relative
 
     @property
     def joined_batch(self) -> int:
@@ -395,9 +408,10 @@ def build_optimizer(groups: list[dict[str, Any]], experiment: Experiment) -> tor
     return kind(groups, e.lr, e.betas, weight_decay=e.weight_decay, fused=fused)
 
 
-def open_data(experiment: Experiment, split: str = "train") -> Images:
-    """The images of a split; `subset` holds for training only."""
-    return open_images(**{**data_of(experiment), "split": split, "subset": _subset(experiment, split)})
+def open_data(experiment: Experiment, split: str | None = None, place: str | None = None) -> Images:
+    """The images that are trained on, or all of another split; `place`: where they are, if not as typed."""
+    named = data_of(experiment) if split is None else {**data_of(experiment), "split": split, "subset": None}
+    return open_images(**{**named, "source": place or experiment.data})
 
 
 def data_of(experiment: Experiment) -> dict[str, Any]:
@@ -409,11 +423,8 @@ def data_of(experiment: Experiment) -> dict[str, Any]:
         "subset": experiment.subset,
         "seed": experiment.seed,
         "storage": experiment.storage,
+        **({} if experiment.split == "train" else {"split": experiment.split}),
     }
-
-
-def _subset(experiment: Experiment, split: str) -> int | None:
-    return experiment.subset if split == "train" else None
 
 
 def _one_of(name: str, value: Any, allowed: tuple[Any, ...]) -> None:

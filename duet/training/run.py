@@ -18,6 +18,7 @@ from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch.callbacks import Callback
 
 from ..data import Images
+from ..data.place import find_place, note_place
 from ..device import find_device, has_native_bf16
 from ..error import DuetError
 from ..file import NoSpace, does_not_exist, sweep_partial, write_text
@@ -27,7 +28,7 @@ from ..networks import Backbone
 from ..networks.backbone import HANDED_IN
 from ..pixels import as_float
 from .bar import Bar
-from .calibration import keep_aside
+from .calibration import split_in_words
 from .experiment import (
     Experiment,
     build_method,
@@ -44,10 +45,10 @@ from .machine import as_begun, note_machine
 from .module import Pretraining
 from .network import build_network, input_statistics, views_of_run
 from .outlook import check_batch, check_scales, warn_of_few_steps, warn_of_small_images
-from .process import LOCK, alone_in, choose_folder, clear_folder, free_folder
+from .process import LOCK, alone_in, choose_folder, clear_folder, free_folder, rank
 from .recipe import read_yaml
 from .tracking import open_logger
-from .trained_images import check_same_images, note_images
+from .trained_images import check_same_images, keep_aside_for, note_images
 from .view_size import ViewSizes
 from .watch import Watch
 
@@ -102,9 +103,13 @@ def _train_alone(
 ) -> None:
     """Train in a folder that this process holds."""
     experiment = _with_precision(experiment, run, device)
-    images = images or open_data(experiment)
+    place = None if images is not None else find_place(run, experiment.data)
+    images = images or open_data(experiment, place=place)
     check_batch(len(images), experiment)
-    kept = keep_aside(images, experiment.calibrate, experiment.joined_batch)
+    kept = keep_aside_for(run, experiment, images)
+    split = split_in_words(images, kept)
+    if rank() == 0:
+        log.info("%s: %s", images.name, split)
     images = kept.trained
     warn_of_few_steps(len(images), experiment)
     torch.manual_seed(experiment.seed)
@@ -128,7 +133,7 @@ def _train_alone(
         module.double()  # before a checkpoint is loaded into it: float32 would round the weights
     if experiment.compile:
         method.backbone.compile()
-    keeper = Keeper(run, checkpoint_every, begin=partial(_begin, run, experiment, images))
+    keeper = Keeper(run, checkpoint_every, begin=partial(_begin, run, experiment, images, place))
     watch = Watch(run)
     glance = None if kept.aside is None else glance_at(kept.aside, stack.tracked, method, experiment.seed)
     callbacks = [keeper, watch, *([] if quiet else [Bar(experiment.method, glance)])]
@@ -149,7 +154,9 @@ def _train_alone(
     if trainer.is_global_zero:
         _list_skipped(run, images)
         device_of_training = trainer.strategy.root_device  # Lightning has brought the weights back to the CPU
-        finish(module, experiment, stack.tracked, kept, device_of_training).save(run / "model")
+        encoder = finish(module, experiment, stack.tracked, kept, device_of_training)
+        encoder.provenance["split"] = split
+        encoder.save(run / "model")
         watch.say_again()
     trainer.strategy.barrier()
 
@@ -221,7 +228,7 @@ def _check_goes_on(run: Path, experiment: Experiment) -> None:
         )
 
 
-def _begin(run: Path, experiment: Experiment, images: Images) -> None:
+def _begin(run: Path, experiment: Experiment, images: Images, place: str | None) -> None:
     """Write what the run is; a model of fewer epochs gets a name of its own before, so that the run is not finished."""
     for folder in (run, run / "checkpoints", run / "model"):
         sweep_partial(folder)
@@ -231,6 +238,8 @@ def _begin(run: Path, experiment: Experiment, images: Images) -> None:
             os.replace(run / "model", free_folder(run / f"model-{before}-epochs"))
     note_machine(run, experiment.precision)
     note_images(run, images)
+    if place is not None:
+        note_place(run, experiment.data, place)
     write_text(run / "config.yaml", experiment.to_yaml())
     _list_skipped(run, images)
 

@@ -11,7 +11,7 @@ from ..data import Images
 from ..data.identity import identity_of
 from ..error import DuetError
 from ..file import write_json
-from .calibration import keep_aside
+from .calibration import Kept, keep_aside
 from .experiment import Experiment, open_data
 
 log = logging.getLogger(__name__)
@@ -26,6 +26,21 @@ def note_images(run: Path, images: Images) -> None:
     """Write count and fingerprint of the images (those of calibration are left out) when training starts at step 0."""
     if not (run / CHECKPOINT).exists():  # a run of before, which noted nothing, may have begun on others
         write_json(run / FILE, identity_of(images))
+
+
+def keep_aside_for(run: Path, experiment: Experiment, images: Images) -> Kept:
+    """The images of a run to train on, and those kept aside; a run that goes on keeps aside what it did before.
+
+    Models of differences were once trained without the tenth that calibrates others.
+    """
+    kept = keep_aside(images, experiment.calibrates, experiment.joined_batch)
+    if experiment.calibrate and not experiment.calibrates:
+        kept = kept._replace(words="none: a model of differences has no reading to judge; all images were trained on")
+    begun = images_of_run(run) if (run / CHECKPOINT).exists() else {}
+    if experiment.calibrate and not experiment.calibrates and begun.get("count") != len(kept.trained):
+        before = keep_aside(images, True, experiment.joined_batch)
+        return before if begun.get("count") == len(before.trained) else kept
+    return kept
 
 
 def check_same_images(run: Path, images: Images) -> None:
@@ -65,4 +80,4 @@ def checked_images(plain: Any) -> dict[str, Any]:
 def images_to_train(experiment: Experiment) -> dict[str, Any]:
     """Count and fingerprint of the images that a training would take now."""
     images = open_data(experiment)
-    return identity_of(keep_aside(images, experiment.calibrate, experiment.joined_batch).trained)
+    return identity_of(keep_aside(images, experiment.calibrates, experiment.joined_batch).trained)

@@ -220,5 +220,5 @@ def test_objects_where_names_are_expected_are_one_clear_line(encoders, data, wor
 
 
 def test_one_name_is_a_list_of_one():
-    with pytest.raises(DuetError, match="no encoder 'pixel' .did you mean 'pixels'"):
+    with pytest.raises(DuetError, match=r"no encoder 'pixel' .did you mean 'pixels'"):
         score("pixel", "rot360", "digits")

@@ -2,15 +2,19 @@
 
 import json
 
+import numpy as np
 import pytest
 import torch
 import yaml
+from PIL import Image
 
 import duet
+from duet import Experiment
 from duet.data import MemoryImages, open_images
 from duet.methods import Duet
+from duet.report import write_report
 from duet.training import resume, train
-from duet.training.calibration import keep_aside
+from duet.training.calibration import keep_aside, split_in_words
 
 SMALL = {"epochs": 1, "subset": None, "batch_size": 128, "encoder": "tiny", "action_pairs": 100}
 
@@ -101,12 +105,66 @@ def test_a_set_that_is_too_small_makes_a_model_that_says_so(tmp_path, tiny):
     assert "fewer than 100" in duet.load(run).provenance["calibration"]
 
 
-@pytest.mark.parametrize("changes", [{"method": "simclr"}, {"reference": "relative"}])
-def test_models_without_a_reading_have_none_and_train_on_the_same_images(tmp_path, tiny, digits, changes):
-    run = train(tiny(**SMALL, warmup_epochs=0, **changes), tmp_path / "run", images=digits, quiet=True)
+def test_a_method_without_a_reading_has_no_confidence_and_trains_on_the_same_images(tmp_path, tiny, digits):
+    run = train(tiny(**SMALL, warmup_epochs=0, method="simclr"), tmp_path / "run", images=digits, quiet=True)
     encoder = duet.load(run)
     assert encoder.confidence is None
     assert encoder.provenance["calibration"].startswith("none: no reading to judge; 120 images")
+    assert encoder.provenance["split"] == "1,080 train / 120 calibration (--no-calibrate to change)"
+
+
+@pytest.mark.parametrize("changes", [{"reference": "relative"}, {"options": {"reference": "relative"}}])
+def test_a_model_of_differences_keeps_nothing_aside_that_it_will_not_use(tmp_path, tiny, digits, seen, changes):
+    experiment = tiny(**{**SMALL, "batch_size": 120}, warmup_epochs=0, **changes)
+    run = train(experiment, tmp_path / "run", images=digits, quiet=True)
+    assert seen == bytes_of(digits)
+    encoder = duet.load(run)
+    assert encoder.confidence is None
+    assert encoder.provenance["calibration"].startswith("none: a model of differences has no reading to judge")
+    assert encoder.provenance["split"] == "1,200 train"
+
+
+def test_a_run_of_differences_that_kept_a_tenth_aside_before_goes_on_without_it(tmp_path, tiny, digits, monkeypatch):
+    experiment = tiny(**{**SMALL, "epochs": 2}, warmup_epochs=0, reference="relative")
+    with monkeypatch.context() as former:
+        former.setattr(Experiment, "calibrates", property(lambda self: self.calibrate))
+        former.setattr("duet.training.run.finish", stop)
+        with pytest.raises(KeyboardInterrupt):
+            train(experiment, tmp_path / "run", images=digits, quiet=True, checkpoint_every=1)
+    assert json.loads((tmp_path / "run" / "images.json").read_text())["count"] == 1080
+    assert resume(tmp_path / "run", images=digits, quiet=True)
+    assert duet.load(tmp_path / "run").provenance["calibration"].startswith("none: no reading to judge; 120 images")
+
+
+def stop(*_, **__):
+    raise KeyboardInterrupt
+
+
+def test_the_split_of_a_set_is_announced_with_its_numbers(tmp_path, tiny, caplog):
+    with caplog.at_level("INFO"):
+        run = train(tiny(**{**SMALL, "subset": 1200}, warmup_epochs=0), tmp_path / "run", quiet=True)
+    told = "1,080 train / 120 calibration / 1,000 test (held out; --split and --no-calibrate to change)"
+    assert f"digits: {told}" in caplog.text
+    assert duet.load(run).provenance["split"] == told
+    assert len(open_images("digits", "test")) == 1000
+    assert told in write_report([run], tmp_path / "report.html").read_text()
+
+
+def test_a_set_with_a_test_part_of_its_own_holds_nothing_out(tmp_path):
+    pixels = np.random.default_rng(0).integers(0, 256, (30, 8, 8, 3), dtype=np.uint8)
+    for number, part in enumerate(["train"] * 20 + ["test"] * 10):
+        (tmp_path / part).mkdir(exist_ok=True)
+        Image.fromarray(pixels[number]).save(tmp_path / part / f"{number}.png")
+    images = open_images(tmp_path)
+    assert images.held_out is None
+    assert split_in_words(images, keep_aside(images, True, 4)) == "20 train"
+    with pytest.raises(duet.DuetError, match=r"no split 'all'; it has a test part of its own"):
+        open_images(tmp_path, "all")
+
+
+def test_what_a_model_is_tested_on_is_not_trained_on(tiny):
+    with pytest.raises(duet.DuetError, match="split cannot be 'test'"):
+        tiny(split="test")
 
 
 def test_without_calibration_all_images_are_trained_on(tmp_path, tiny, digits, seen):
