@@ -26,6 +26,12 @@ def new_progress(
     return Progress(*columns, console=console, disable=not (show and console.is_terminal and _shown.get()), **options)
 
 
+def wants_lines(console: Console | None = None) -> bool:
+    """Whether lines take the place of bars: nobody watches a terminal, and nobody further out shows progress."""
+    console = console or Console(stderr=True)
+    return not console.is_terminal and _shown.get()
+
+
 @contextmanager
 def without_bars() -> Iterator[None]:
     """No new bars inside: somebody further out shows one for all."""

@@ -73,8 +73,8 @@ def warn_of_colour(encoder: Encoder, paths: Sequence[Path]) -> None:
     if 2 * colourful > len(seen):
         name = encoder.provenance.get("name")
         log.warning(
-            "%s takes grey images, and %d of the first %d here are in colour: it sees them in grey, and images of "
-            "another kind than it was trained on it may misread; photos-rot360 is for photos",
+            "%s takes grey images, and %d of the first %d here are in colour: it sees them in grey and may misread "
+            "them; for photos take photos-rot360",
             f"the model {name}" if name else "this model",
             colourful,
             len(seen),

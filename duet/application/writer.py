@@ -1,7 +1,8 @@
-"""Rows to a file, as they come: parquet by row groups, npz by members. Memory does not grow with the rows."""
+"""Rows to a file, as they come: parquet by row groups, CSV by lines, npz by members, in constant memory."""
 
 from __future__ import annotations
 
+import csv
 import json
 import shutil
 import tempfile
@@ -14,15 +15,22 @@ from typing import IO, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ..error import DuetError
+from ..error import DuetError, printable
 from ..file import PARTIAL, whole_file
 
+ENDINGS = (".parquet", ".csv", ".npz")
 ROW_GROUP = 4096
 COPY_BYTES = 1 << 20
 EPOCH = (1980, 1, 1, 0, 0, 0)  # members carry no time: the same rows make the same file
 
 Columns = dict[str, NDArray[Any]]
 Units = dict[str, str]
+
+
+def check_ending(path: Path) -> None:
+    """Refuse a file that no table can be written to, before anything is computed."""
+    if path.suffix.lower() not in ENDINGS:
+        raise DuetError(f"{path} should end in {', '.join(ENDINGS[:-1])} or {ENDINGS[-1]}")
 
 
 class RowWriter(Protocol):
@@ -35,10 +43,9 @@ class RowWriter(Protocol):
 
 @contextmanager
 def open_table(path: Path, units: Units) -> Iterator[RowWriter]:
-    """A parquet or npz file, by its suffix, that appears whole when the rows are written, or not at all."""
-    kinds: dict[str, Any] = {".parquet": _Parquet, ".npz": _Npz}
-    if path.suffix.lower() not in kinds:
-        raise DuetError(f"{path} should end in .parquet or .npz")
+    """A table by its suffix, one of ENDINGS, that appears whole when the rows are written, or not at all."""
+    kinds: dict[str, Any] = dict(zip(ENDINGS, (_Parquet, _Csv, _Npz), strict=True))
+    check_ending(path)
     with whole_file(path) as partial:
         table = kinds[path.suffix.lower()](partial, units)
         try:
@@ -95,6 +102,39 @@ def _arrow(array: NDArray[Any]) -> Any:
     if array.ndim == 1:
         return pa.array(array)
     return pa.FixedSizeListArray.from_arrays(pa.array(np.ascontiguousarray(array).reshape(-1)), array.shape[1])
+
+
+class _Csv:
+    """A line for each row; features of D numbers take D columns, features_0 and so on."""
+
+    def __init__(self, path: Path, units: Units) -> None:
+        self._file = path.open("w", encoding="utf-8", newline="")
+        self._writer: Any = None
+
+    def write(self, paths: list[str], columns: Columns) -> None:
+        wide = [array if array.ndim == 2 else array[:, None] for array in columns.values()]
+        if self._writer is None:
+            names = [
+                name if array.ndim == 1 else f"{name}_{place}"
+                for name, array in columns.items()
+                for place in range(1 if array.ndim == 1 else array.shape[1])
+            ]
+            self._writer = csv.writer(self._file, lineterminator="\n")
+            self._writer.writerow(["path", *names])
+        for number, path in enumerate(paths):
+            # What stands for a line in a name would break one here, and the readers of CSV are many.
+            self._writer.writerow([printable(path), *(_as_text(value) for array in wide for value in array[number])])
+
+    def finish(self) -> None:
+        self._file.flush()
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def _as_text(value: Any) -> str:
+    """A number that reads back as itself; true and false in small letters, as the other tables of the package do."""
+    return str(bool(value)).lower() if isinstance(value, np.bool_) else str(value)
 
 
 class _Npz:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from ..error import DuetError, printable
+from ..error import printable
 from .command import Command, add_images, add_turns, open_model
 
 
@@ -19,6 +19,7 @@ estimated parameter and spread in the group's own unit, in the columns <group> a
 also says which of them to trust, in <group>_sure and <group>_probability.
 
   duet embed photos/ -o photos.parquet --model runs/duet-rot360-photos
+  duet embed photos/ -o photos.csv --model photos-rot360
   duet embed 3.png 7.png -o two.npz --model digits-rot360
 
 Files stream through: millions of them need no more memory than a thousand. What cannot be read is named and left
@@ -28,13 +29,16 @@ out."""
         """Images, model, and where the table goes."""
         add_images(parser)
         add_turns(parser)
-        parser.add_argument("-o", "--out", type=Path, required=True, metavar="FILE", help="out.parquet or out.npz")
+        parser.add_argument(
+            "-o", "--out", type=Path, required=True, metavar="FILE", help="a table: .parquet, .csv or .npz"
+        )
 
     def run(self, args: argparse.Namespace) -> int:
         """Embed, and say how many."""
-        if args.out.suffix.lower() not in (".parquet", ".npz"):
-            raise DuetError(f"{args.out} should end in .parquet or .npz")
         from ..application import embed_files
+        from ..application.writer import check_ending
+
+        check_ending(args.out)
 
         rows = embed_files(args.images, args.out, open_model(args, args.turns), args.batch_size)
         print(f"{rows} {'image' if rows == 1 else 'images'}: {printable(args.out)}")

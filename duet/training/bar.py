@@ -1,7 +1,8 @@
-"""The progress bar of a run."""
+"""The progress of a run: a bar on a terminal, elsewhere one line an epoch."""
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -13,7 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from rich.table import Column
 from torch import Tensor
 
-from ..progress import new_progress
+from ..progress import new_progress, wants_lines
 from .glance import Glance
 from .module import Pretraining
 
@@ -23,12 +24,18 @@ EVERY = 0.5
 
 
 class Bar(Callback):
-    """Live progress: epoch, step, every term of the loss, the head's accuracy, the held-out error, time left."""
+    """Live progress: epoch, step, every term of the loss, the head's accuracy, the held-out error, time left.
+
+    Without a terminal, the mean losses of every epoch.
+    """
 
     def __init__(self, label: str, glance: Glance | None = None) -> None:
         self.progress: Progress | None = None
         self.task: TaskID | None = None
         self.label, self.glance = label, glance
+        self.lines = False
+        self.sums: dict[str, Tensor] = {}
+        self.steps = 0
 
     @rank_zero_only
     def on_train_start(self, trainer: L.Trainer, module: L.LightningModule) -> None:
@@ -44,6 +51,7 @@ class Bar(Callback):
         )
         self.task = self.progress.add_task(self.label, total=len(module.steps), completed=module.steps.start, terms="")
         self.shown = 0.0
+        self.lines = wants_lines() and self.progress.disable
         if self.glance is not None:
             self.glance.begin()
         self.progress.start()
@@ -57,6 +65,11 @@ class Bar(Callback):
         assert self.progress is not None
         assert self.task is not None
         done = batch_idx + 1
+        if self.lines:
+            self._add(module.latest)
+            if done % module.steps.per_epoch == 0 or done == len(module.steps):
+                self._print_line(batch_idx // module.steps.per_epoch + 1, module.steps.epochs)
+            return
         if time.monotonic() - self.shown < EVERY and done < len(module.steps):
             return
         self.shown = time.monotonic()
@@ -66,6 +79,19 @@ class Bar(Callback):
             words += self.glance(trainer, module)
         label = f"{self.label} epoch {epoch}/{module.steps.epochs}"
         self.progress.update(self.task, completed=done, description=label, terms="; ".join(words))
+
+    def _add(self, latest: Mapping[str, Tensor]) -> None:
+        """Count a step in: sums stay on the device, so that nothing waits for them."""
+        for name, value in latest.items():
+            value = value.detach().float()
+            self.sums[name] = self.sums[name] + value if name in self.sums else value
+        self.steps += 1
+
+    def _print_line(self, epoch: int, epochs: int) -> None:
+        """Print the means of an epoch, as far as this process trained it."""
+        means = {name: total / self.steps for name, total in self.sums.items()}
+        print(f"{self.label} epoch {epoch}/{epochs}: {in_words(means)}", file=sys.stderr, flush=True)
+        self.sums, self.steps = {}, 0
 
     def teardown(self, trainer: L.Trainer, module: L.LightningModule, stage: str) -> None:
         """Leave the bar as it is."""

@@ -1,5 +1,6 @@
 """duet embed: one row for each readable image, whatever else lies in the folder."""
 
+import csv
 import os
 
 import numpy as np
@@ -19,12 +20,30 @@ def rows_of(path):
     if path.suffix == ".npz":
         with np.load(path, allow_pickle=False) as archive:
             return {name: archive[name] for name in archive.files}
+    if path.suffix == ".csv":
+        return columns_of(path)
     read = pq.read_table(path)
     columns = {name: np.asarray(read[name].to_pylist()) for name in read.column_names}
     return {**columns, "features": columns["features"].astype(np.float32)}
 
 
-@pytest.fixture(params=["parquet", "npz"])
+def columns_of(path):
+    """The columns of a CSV file, those of the features side by side."""
+    with path.open(encoding="utf-8", newline="") as file:
+        head, *lines = csv.reader(file)
+    wide = [place for place, name in enumerate(head) if name.startswith("features_")]
+    assert [head[place] for place in wide] == [f"features_{number}" for number in range(len(wide))]
+    columns = {"path": np.array([line[0] for line in lines])}
+    columns["features"] = np.array([[float(line[place]) for place in wide] for line in lines], np.float32)
+    for place, name in enumerate(head):
+        if place and place not in wide:
+            values = [line[place] for line in lines]
+            truth = set(values) <= {"true", "false"}
+            columns[name] = np.array([value == "true" if truth else float(value) for value in values])
+    return columns
+
+
+@pytest.fixture(params=["parquet", "npz", "csv"])
 def out(request, tmp_path):
     return tmp_path / "tables" / f"out.{request.param}"
 
@@ -133,7 +152,7 @@ def test_nothing_readable_is_one_line_and_leaves_the_old_output(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["-o", "out.csv"], "should end in .parquet or .npz"),
+        (["-o", "out.txt"], "should end in .parquet, .csv or .npz"),
         (["-o", "out.npz", "--batch-size", "0"], "--batch-size starts at 1"),
         (["-o", "out.npz", "--model", "missing"], "no model 'missing'"),
         (["-o", "photos"], "should end in"),

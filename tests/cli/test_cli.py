@@ -92,7 +92,7 @@ def run(capsys, *arguments):
         (["evaluate"], "give a run's folder, or --encoder"),
         (["evaluate", "digits-rot360", "--only", "recovry"], "did you mean 'recovery'?"),
         (["evaluate", "digits-rot360", "--decoder", "papr"], "did you mean 'paper'?"),
-        (["embed", "photos", "-o", "out.csv"], "should end in .parquet or .npz"),
+        (["embed", "photos", "-o", "out.txt"], "should end in .parquet, .csv or .npz"),
         (["export", "digits-rot360", "-o", "model.bin"], "should end in .onnx or .pt2"),
         (["train", "--preset", "demo", "--nodes", "2"], "need --out"),
         (["explore", "digits-rot360", "--port", "99999"], "1 to 65535"),

@@ -1,8 +1,12 @@
 """The held-out error of the progress line: it changes nothing, and costs next to nothing."""
 
+import csv
 import io
+import re
+from contextlib import nullcontext
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from rich.console import Console
@@ -137,3 +141,22 @@ def test_images_that_cannot_be_read_stop_nothing_and_are_noted_by_nobody(tmp_pat
     looking = Glance(images, [], seed=0)
     assert sum(looking._read(row) is not None for row in range(8)) == 4
     assert images.skipped == ()
+
+
+def test_without_a_terminal_there_is_one_line_an_epoch_with_its_mean_losses(tmp_path, tiny, capsys):
+    run = train(tiny(epochs=3, subset=96, encoder="tiny", action_pairs=0), tmp_path / "run", checkpoint_every=1)
+    lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("duet epoch")]
+    assert [line.partition(":")[0] for line in lines] == [f"duet epoch {number}/3" for number in (1, 2, 3)]
+    with (run / "metrics.csv").open() as file:
+        logged = list(csv.DictReader(file))
+    means = [np.mean([float(row["group"]) for row in logged if int(row["epoch"]) == epoch]) for epoch in range(3)]
+    told = [float(re.search(r"group ([\d.]+)", line)[1]) for line in lines]
+    assert told == pytest.approx(means, rel=0.01)
+    assert all("losses content " in line and "; head accuracy " in line for line in lines)
+
+
+@pytest.mark.parametrize("how", ["quiet", "inside"])
+def test_nobody_asked_for_lines_where_there_is_quiet_or_other_progress(tmp_path, tiny, capsys, how):
+    with progress.without_bars() if how == "inside" else nullcontext():
+        train(tiny(epochs=1, subset=64, encoder="tiny", action_pairs=0), tmp_path / "run", quiet=how == "quiet")
+    assert "epoch 1/1:" not in capsys.readouterr().err
