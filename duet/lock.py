@@ -112,10 +112,10 @@ def _take(path: Path, name: str) -> tuple[int | None, int]:
             raise FileNotFoundError(path)
         if before is not None:
             if not before.on_machine_of(me):
-                raise _Elsewhere(f"{name} is in use by {before}; if that has ended, remove {path}")
+                raise _Elsewhere(f"{name} is in use by {before}; if it has ended, remove {path}")
             if alone is None and before.runs():
-                raise Busy(f"{_refusal(name, before)}; if that has ended, remove {path}")
-            log.warning("process %d, which had %s, is gone: its lock is taken over", before.pid, name)
+                raise Busy(f"{_refusal(name, before)}; if it has ended, remove {path}")
+            log.warning("taking over the lock of %s: process %d, which held it, has ended", name, before.pid)
         _write(handle, path, me)
     except BaseException:
         os.close(handle)

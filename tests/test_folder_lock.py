@@ -100,7 +100,7 @@ def test_a_lock_of_a_killed_process_is_taken_over_with_a_word(tmp_path, caplog):
     process.kill()
     process.communicate()
     with caplog.at_level(logging.WARNING), locked(tmp_path / "lock", name="runs/x"):
-        assert caplog.messages == [f"process {process.pid}, which had runs/x, is gone: its lock is taken over"]
+        assert caplog.messages == [f"taking over the lock of runs/x: process {process.pid}, which held it, has ended"]
         assert json.loads((tmp_path / "lock").read_text())["pid"] == os.getpid()
 
 
@@ -126,7 +126,7 @@ def test_a_lock_of_another_machine_is_refused_even_by_who_would_wait(tmp_path):
     for wait in (False, True):
         with pytest.raises(Busy) as refused, locked(path, wait):
             pass
-        assert str(refused.value) == f"{tmp_path} is in use by process 12 on [2Jfar; if that has ended, remove {path}"
+        assert str(refused.value) == f"{tmp_path} is in use by process 12 on [2Jfar; if it has ended, remove {path}"
     path.unlink()
     with locked(path):
         pass

@@ -70,3 +70,12 @@ def test_its_figures_hold(model, quarters):
     assert found["within_45"] >= 0.85
     assert found["surest_within_45"] >= 0.94
     assert quarters or found["median_degrees"] <= 5
+
+
+def test_the_card_promises_no_more_than_it_measured():
+    text = CARD
+    assert "to the degree" not in text
+    first = text.split("## Use")[0]
+    figures = next(line for line in text.splitlines() if line.startswith("| DUET, four looks |")).split("|")
+    assert f"median error is {figures[2].strip(' °')} degrees" in first
+    assert f"{figures[3].strip()} are right to 45 degrees" in first

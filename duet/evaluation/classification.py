@@ -142,7 +142,7 @@ def classify(context: Context, head: OnlineHead | None = None) -> Result:
         right = torch.from_numpy(np.stack([own == labels for own in predicted], 1)).double()
         scalars[key], intervals[key] = float(right.mean()), draw.share(right)
 
-    for name, z in context.track(list(views.items()), len(views), "classifiers"):
+    for name, z in context.track(list(views.items()), len(views), "fitting classifiers"):
         z_test = test_views[name]
         suffix = "" if name == "flat" else f"_{name}"
         seeds = range(context.seed, context.seed + (SEEDS if name == "flat" else 1))

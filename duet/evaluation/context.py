@@ -187,7 +187,7 @@ class Context:
         training = training if noise else replace(training, noise=0.0)
 
         def train() -> Decoder:
-            label = f"decoder of {self.subject.description.get('method') or 'the encoder'}"
+            label = f"training the decoder of {self.subject.description.get('method') or 'the encoder'}"
             settings: dict[str, Any] = {"build": recipe.build, "training": training, "seed": self.seed, "label": label}
             return train_decoder(self.subject.features, images, self.group, **settings)
 
@@ -214,7 +214,7 @@ class Context:
             return self.test_features.z
         count = min(self.sizes.test or len(self.test), len(self.test))
         parts, done = [], 0
-        label = f"{group.name} of the test images"
+        label = f"test images under {group.name}"
         for pixels, _ in self.track(self._batches(self.test, count), -(-count // BATCH), label):
             images = as_float(pixels).to(self.device)
             own = None if g is None else g[done : done + len(images)]
@@ -284,7 +284,7 @@ class Context:
         def features(element: float) -> Tensor:
             return self.at(images, torch.full((len(images),), element), group)
 
-        z = torch.stack([features(e) for e in self.track(g.tolist(), len(g), f"{group.name} of the test images")])
+        z = torch.stack([features(e) for e in self.track(g.tolist(), len(g), f"test images under {group.name}")])
         home = (g - group.identity).abs().argmin()
         known = bool((g[home] - group.identity).abs() < 1e-6)
         return Sweep(group, g.to(z.device), z, z[home] if known else features(group.identity))
@@ -293,7 +293,7 @@ class Context:
         images, generator = self.images[:count], self.generator("orbit")
         g = orbit_elements(group, self.sizes.sweep, count, generator)
         start = torch.randint(len(g), (count,), generator=generator)
-        label = f"{group.name} of the test images"
+        label = f"test images under {group.name}"
         z = torch.stack([self.at(images, elements, group) for elements in self.track(g, len(g), label)])
         return Orbit(group, g.to(z.device), z, start.to(z.device))
 

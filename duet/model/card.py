@@ -50,7 +50,7 @@ def model_card(encoder: Encoder, provenance: Mapping[str, Any]) -> str:
         f"{_seen(provenance, size)} {_doubt(encoder)}",
     ]
     if encoder.relative:
-        lines += ["", "It knows differences between views only: a recovered parameter has no common origin."]
+        lines += ["", "It was trained on differences between views: a recovered parameter has no common origin."]
     return _FRONT + "\n".join(lines) + "\n"
 
 
@@ -59,7 +59,7 @@ def _reading(encoder: Encoder, kept: str) -> list[str]:
         return [f"Its features have no table; they were trained under {kept or 'no group'}."]
     return [
         "The features are a table, rows of content by columns of group: `rep.content` tells what is in the image, "
-        f"`rep.marginal()` how it is transformed. Kept in view: {kept}."
+        f"`rep.marginal()` how it is transformed. Tracked: {kept}."
     ]
 
 
@@ -93,6 +93,6 @@ def _doubt(encoder: Encoder) -> str:
 def _seen(provenance: Mapping[str, Any], size: tuple[int, int] | None) -> str:
     data = provenance.get("data")
     if not isinstance(data, Mapping) or "source" not in data:
-        return "It does not say which images it has seen."
+        return "It does not say which images it was trained on."
     resized = f", resized to {size[1]}x{size[0]}" if size else ""
-    return f"It has seen nothing but the images of `{data['source']}`{resized}."
+    return f"It was trained on the images of `{data['source']}`{resized} and on no others."

@@ -35,7 +35,7 @@ def fit_action(
 ) -> FittedAction:
     """Fit T_by with f(tau_b x) = T_(b - a) f(tau_a x) on random pairs of images (N,C,H,W) transformed by a and b."""
     found = transformed_pairs(features, images, group, pairs, seed, batch)
-    parts = list(track(found, -(-pairs // batch), f"the action of {group.name}"))
+    parts = list(track(found, -(-pairs // batch), f"fitting the action of {group.name}"))
     z_from, z_to, by = (torch.cat(column) for column in zip(*parts, strict=True))
     order = ORDERS[group.domain.name]
     action = FittedAction.fit(z_from, z_to, by, group.domain, order, elements=group.elements)
@@ -78,7 +78,7 @@ def orbit_views(
     g = group.sample(len(images) * views, generator).reshape(len(images), views)
     parts = torch.split(torch.arange(len(images)), max(1, batch // views))
     z = []
-    for rows in track(parts, len(parts), f"{group.name} of {len(images)} images"):
+    for rows in track(parts, len(parts), f"features under {group.name}"):
         found = _features_at(features, images, rows.repeat_interleave(views), group, g[rows].flatten())
         z.append(found.reshape(len(rows), views, -1))
     return OrbitViews(torch.cat(z), g.to(images.device))

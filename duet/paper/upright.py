@@ -76,7 +76,7 @@ def read_turned(read: Reader, images: Images, group: Group, quarters: bool = Fal
     turns = torch.randint(4, (count,), generator=generator) / 4 if quarters else torch.rand(count, generator=generator)
     parts: list[Readings] = []
     sized = ((min(BATCH, count - start), start) for start in range(0, count, BATCH))
-    for start in track(sized, count, "turned images"):
+    for start in track(sized, count, "reading turned images"):
         rows = torch.arange(start, min(start + BATCH, count))
         degrees, sure = read(turn(torch.stack([images[int(row)] for row in rows]), group, turns[rows]), quarters)
         parts.append(Readings(rows, 360 * turns[rows], degrees.cpu(), sure.cpu()))

@@ -56,7 +56,7 @@ def quarter_probe(trunk: Trunk, trained: Images, aside: Images, group: Group) ->
     held_x, held_y = _quarters(trunk, aside, group)
     mean, spread = x.mean(0), x.std(0).clamp(min=1e-6)
     x, held_x = x.sub_(mean).div_(spread), held_x.sub_(mean).div_(spread)
-    strengths = with_bar(STRENGTHS, len(STRENGTHS), "four-way probes")
+    strengths = with_bar(STRENGTHS, len(STRENGTHS), "fitting four-way probes")
     fits = [softmax_regression(x, y, strength, STEPS) for strength in strengths]
     right = [float(((held_x @ weight + bias).argmax(1) == held_y).float().mean()) for weight, bias in fits]
     weight, bias = fits[max(range(len(fits)), key=right.__getitem__)]

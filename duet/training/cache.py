@@ -148,7 +148,7 @@ def _compute(trunk: Trunk, images: Images, stack: Stack, views: int, seed: int, 
     starts = range(int(state["done"]), len(images), CHUNK)
     sized = ((views * min(CHUNK, len(images) - start), start) for start in starts)
     count = int(state["count"])
-    for start in track(sized, total - state["done"] * views, f"{trunk.name}, {views} views of every image"):
+    for start in track(sized, total - state["done"] * views, f"{views} views of every image through {trunk.name}"):
         generator = torch.Generator().manual_seed(step_seed(seed, start, 0))
         rows = torch.arange(start, min(start + CHUNK, len(images)))
         for pixels, told in images.part(rows).in_order(CHUNK):

@@ -86,7 +86,7 @@ def test_a_run_of_a_killed_process_goes_on_with_a_word(tmp_path, tiny, monkeypat
     (run / LOCK).write_text(json.dumps({**vars(Holder.here()), "pid": 2**22 + 1}))
     with caplog.at_level(logging.WARNING):
         assert resume(run, quiet=True, checkpoint_every=3)
-    assert f"process {2**22 + 1}, which had {run}, is gone: its lock is taken over" in caplog.messages
+    assert f"taking over the lock of {run}: process {2**22 + 1}, which held it, has ended" in caplog.messages
     assert not (run / LOCK).exists()
     assert contents(run) == contents(whole)
 
