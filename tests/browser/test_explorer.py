@@ -14,7 +14,7 @@ WIDTHS = (1280, 390)
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory):
-    pytest.importorskip("gradio", reason="no gradio: pip install 'duet-ssl[explore]'")
+    pytest.importorskip("gradio", reason="no gradio: pip install '.[explore]'")
     from dataclasses import replace
 
     from duet.explorer.opening import open_explorer

@@ -18,7 +18,7 @@ from PIL import Image
 
 from tests.explorer.test_explorer import make_model
 
-pytest.importorskip("gradio", reason="no gradio: pip install 'duet-ssl[explore]'")
+pytest.importorskip("gradio", reason="no gradio: pip install '.[explore]'")
 
 # What goes out to anywhere but this machine is told on standard error, and when asked for, how many components live.
 CODE = """

