@@ -138,7 +138,7 @@ def test_this_machine_is_known_after_a_restart_and_in_another_container(tmp_path
         pytest.skip("this system does not tell its starts")
     leave(tmp_path / "lock", **changes)
     with locked(tmp_path / "lock"):
-        assert "is taken over" in caplog.text
+        assert "taking over the lock" in caplog.text
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"pid": "x"}', "[" * 900, '{"pid": 1e999, "host": 1, "boot": 2}'])
@@ -164,7 +164,7 @@ def test_without_locks_of_the_system_the_number_of_the_process_tells(tmp_path, m
     assert not path.exists()
     leave(path)
     with locked(path):
-        assert "is taken over" in caplog.text
+        assert "taking over the lock" in caplog.text
     monkeypatch.setattr(lock, "system", None)  # as on Windows, where nobody can ask for a process
     leave(path)
     with pytest.raises(Busy, match=f"remove {path}"), locked(path):

@@ -408,10 +408,10 @@ def build_optimizer(groups: list[dict[str, Any]], experiment: Experiment) -> tor
     return kind(groups, e.lr, e.betas, weight_decay=e.weight_decay, fused=fused)
 
 
-def open_data(experiment: Experiment, split: str | None = None, place: str | None = None) -> Images:
-    """The images that are trained on, or all of another split; `place`: where they are, if not as typed."""
-    named = data_of(experiment) if split is None else {**data_of(experiment), "split": split, "subset": None}
-    return open_images(**{**named, "source": place or experiment.data})
+def open_data(experiment: Experiment, split: str | None = None) -> Images:
+    """The images that are trained on, or all of another split."""
+    named = data_of(experiment)
+    return open_images(**named if split is None else {**named, "split": split, "subset": None})
 
 
 def data_of(experiment: Experiment) -> dict[str, Any]:

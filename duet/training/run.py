@@ -104,7 +104,7 @@ def _train_alone(
     """Train in a folder that this process holds."""
     experiment = _with_precision(experiment, run, device)
     place = None if images is not None else find_place(run, experiment.data)
-    images = images or open_data(experiment, place=place)
+    images = images or open_data(experiment if place is None else replace(experiment, data=place))
     check_batch(len(images), experiment)
     kept = keep_aside_for(run, experiment, images)
     split = split_in_words(images, kept)

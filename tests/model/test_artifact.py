@@ -316,7 +316,7 @@ def test_a_strangers_provenance_is_refused_in_one_line(data):
     with pytest.raises(DuetError, match="odd"):
         training_data(encoder)
     encoder.provenance["data"] = {"source": "digits", "channels": 1, "split": "all", "workers": 10**6}
-    assert training_data(encoder) == {"source": "digits", "channels": 1}
+    assert training_data(encoder) == {"source": "digits", "channels": 1, "split": "all"}
 
 
 class Body(torch.nn.Module):

@@ -78,9 +78,9 @@ def test_images_that_are_gone_are_asked_for(trained, tmp_path, caplog):
 def test_a_run_is_resumed_from_any_folder(trained, monkeypatch):
     opened = []
     real = running.open_data
-    monkeypatch.setattr(running, "open_data", lambda *args, **kwargs: opened.append(kwargs) or real(*args, **kwargs))
+    monkeypatch.setattr(running, "open_data", lambda experiment: opened.append(experiment.data) or real(experiment))
     assert resume(trained, epochs=2, quiet=True)
-    assert opened[0]["place"].endswith("secret/photos")
+    assert opened[0].endswith("secret/photos")
     assert "data: photos " in (trained / "config.yaml").read_text()
     assert files_that_tell(trained) == {FILE}
 
