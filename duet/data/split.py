@@ -37,8 +37,8 @@ def choose_split(splits: Splits, split: str, name: str) -> tuple[Source, Tensor]
         return source, chosen
     found = split if split in splits else tests[0] if split == "test" and tests else None
     if found is None:
-        own = "; it has a test part of its own, so that train is all of the others" if split == "all" and tests else ""
-        raise DuetError(f"{name} has no split {split!r}{own}; it has {', '.join(splits)}")
+        whole = ", and nothing is held out of train" if split == "all" and "train" in splits else ""
+        raise DuetError(f"{name} has no split {split!r}; it has {', '.join(splits)}{whole}")
     source = splits[found]()
     return source, torch.arange(len(source.records))
 

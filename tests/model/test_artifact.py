@@ -308,6 +308,7 @@ def make_model(seed):
         {"source": "digits", "subset": 1.5},
         {"source": 7},
         {"source": "digits", "seed": True},
+        {"source": "digits", "split": ["train"]},
     ],
 )
 def test_a_strangers_provenance_is_refused_in_one_line(data):
