@@ -452,7 +452,13 @@ def test_a_tracker_says_nothing_on_the_screen(tmp_path, command):
         (tmp_path / "there").mkdir(exist_ok=True)
         done = command("train", *FLAGS, "--epochs", "1", "--action-pairs", "0", "--track", "tensorboard", "--out", out)
         assert done.returncode == 0, done.stderr
-        ours = ("digits, train:", "the model will not tell how sure it is:", "5 step(s) in all")
+        ours = (
+            "digits, train:",
+            "digits: 160 train",
+            "duet epoch 1/1: ",
+            "the model will not tell",
+            "5 step(s) in all",
+        )
         assert [line for line in done.stderr.splitlines() if not line.startswith(ours)] == []
         assert list((out / "tensorboard").iterdir())
 
