@@ -18,7 +18,7 @@ from typing import NamedTuple
 from unittest import mock
 
 CONTEXT = multiprocessing.get_context("forkserver")
-CONTEXT.set_forkserver_preload(["torch", "lightning.pytorch", "duet.cli", "duet.training.run", "duet.evaluation"])
+CONTEXT.set_forkserver_preload(["torch", "lightning.fabric", "duet.cli", "duet.training.run", "duet.evaluation"])
 
 SINGLE = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 """A process with a pool of threads cannot be forked: the pool would not come along."""

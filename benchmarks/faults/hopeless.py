@@ -84,8 +84,8 @@ def measure_cost(epochs: int, folder: Path) -> dict[str, Any]:
 
     with (
         patch.object(bar, "new_progress", on_that),
-        patch.object(Watch, "on_train_batch_end", timed(Watch.on_train_batch_end, watching)),
-        patch.object(Watch, "on_train_end", end),
+        patch.object(Watch, "after_batch", timed(Watch.after_batch, watching)),
+        patch.object(Watch, "end", end),
         patch.object(Glance, "_look", timed(Glance._look, glances)),
         patch.object(Glance, "begin", begin_now),
     ):

@@ -106,7 +106,7 @@ take module:Name, a thing of your own, and so does --contrast. `duet list` says 
         if args.print_config:
             print(experiment.to_yaml(), end="")
             return 0
-        from ..training.keeper import Stopped
+        from ..training.loop import Stopped
         from ..training.run import train
 
         same = {key: value for key, value in typed.items() if key in ("method", "group", "data")}
@@ -153,7 +153,7 @@ def _add_fields(parser: argparse.ArgumentParser) -> None:
 
 
 def _resume(run: Path, epochs: str | None, options: dict[str, Any]) -> int:
-    from ..training.keeper import Stopped
+    from ..training.loop import Stopped
     from ..training.run import resume
 
     if epochs is not None and not str(epochs).isdigit():

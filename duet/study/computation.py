@@ -21,7 +21,7 @@ from ..evaluation.suite import open_context
 from ..file import write_text
 from ..lock import Busy, locked
 from ..training.experiment import from_dict
-from ..training.keeper import Stopped
+from ..training.loop import Stopped
 from ..training.machine import begun_on
 from ..training.recipe import read_yaml
 from ..training.run import train

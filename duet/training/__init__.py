@@ -1,4 +1,4 @@
-"""Training: the configuration of a run, one LightningModule for every method, a run that can be stopped."""
+"""Training: the configuration of a run, one loop for every method, runs that can be stopped and resumed."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .experiment import Experiment
-    from .keeper import Diverged, Stopped
-    from .module import Pretraining, learning_rate
+    from .loop import Diverged, Stopped, learning_rate
+    from .module import Pretraining
     from .run import resume, train
     from .step import loss_of_batch, parameter_groups, step_seed
 
 _FILES = {
-    "Diverged": "keeper",
+    "Diverged": "loop",
     "Experiment": "experiment",
     "Pretraining": "module",
-    "Stopped": "keeper",
-    "learning_rate": "module",
+    "Stopped": "loop",
+    "learning_rate": "loop",
     "loss_of_batch": "step",
     "parameter_groups": "step",
     "resume": "run",
@@ -40,7 +40,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    # A configuration is read without Lightning, which takes seconds to import.
+    # A configuration is read without Lightning Fabric, which takes seconds to import.
     if name in _FILES:
         return getattr(import_module(f".{_FILES[name]}", __name__), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -5,25 +5,21 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Mapping
-from typing import Any
 
-import lightning as L
-from lightning.pytorch.callbacks import Callback
-from lightning.pytorch.utilities import rank_zero_only
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from rich.table import Column
 from torch import Tensor
 
 from ..progress import new_progress, wants_lines
 from .glance import Glance
-from .module import Pretraining
+from .loop import Loop
 
 NO_TERMS = ("loss", "head", "head_accuracy")
 EVERY = 0.5
 """Seconds between two moves of the bar."""
 
 
-class Bar(Callback):
+class Bar:
     """Live progress: epoch, step, every term of the loss, the head's accuracy, the held-out error, time left.
 
     Without a terminal, the mean losses of every epoch.
@@ -37,10 +33,8 @@ class Bar(Callback):
         self.sums: dict[str, Tensor] = {}
         self.steps = 0
 
-    @rank_zero_only
-    def on_train_start(self, trainer: L.Trainer, module: L.LightningModule) -> None:
+    def begin(self, loop: Loop) -> None:
         """Show the bar."""
-        assert isinstance(module, Pretraining)
         self.progress = new_progress(
             TextColumn("{task.description}", table_column=Column(no_wrap=True, min_width=16)),
             BarColumn(bar_width=10, table_column=Column(min_width=4)),
@@ -49,35 +43,30 @@ class Bar(Callback):
             TextColumn("{task.fields[terms]}"),
             refresh_per_second=2,
         )
-        self.task = self.progress.add_task(self.label, total=len(module.steps), completed=module.steps.start, terms="")
+        self.task = self.progress.add_task(self.label, total=len(loop.batches), completed=loop.batches.start, terms="")
         self.shown = 0.0
         self.lines = wants_lines() and self.progress.disable
         if self.glance is not None:
             self.glance.begin()
         self.progress.start()
 
-    @rank_zero_only
-    def on_train_batch_end(
-        self, trainer: L.Trainer, module: L.LightningModule, outputs: Any, batch: Any, batch_idx: int
-    ) -> None:
+    def after_batch(self, loop: Loop, done: int) -> None:
         """Move the bar, twice a second at most."""
-        assert isinstance(module, Pretraining)
         assert self.progress is not None
         assert self.task is not None
-        done = batch_idx + 1
         if self.lines:
-            self._add(module.latest)
-            if done % module.steps.per_epoch == 0 or done == len(module.steps):
-                self._print_line(batch_idx // module.steps.per_epoch + 1, module.steps.epochs)
+            self._add(loop.module.latest)
+            if done % loop.batches.per_epoch == 0 or done == len(loop.batches):
+                self._print_line((done - 1) // loop.batches.per_epoch + 1, loop.batches.epochs)
             return
-        if time.monotonic() - self.shown < EVERY and done < len(module.steps):
+        if time.monotonic() - self.shown < EVERY and done < len(loop.batches):
             return
         self.shown = time.monotonic()
-        epoch = min(batch_idx // module.steps.per_epoch + 1, module.steps.epochs)
-        words = [in_words(module.latest)]
+        epoch = (done - 1) // loop.batches.per_epoch + 1
+        words = [in_words(loop.module.latest)]
         if self.glance is not None and not self.progress.disable:
-            words += self.glance(trainer, module)
-        label = f"{self.label} epoch {epoch}/{module.steps.epochs}"
+            words += self.glance(loop)
+        label = f"{self.label} epoch {epoch}/{loop.batches.epochs}"
         self.progress.update(self.task, completed=done, description=label, terms="; ".join(words))
 
     def _add(self, latest: Mapping[str, Tensor]) -> None:
@@ -93,7 +82,7 @@ class Bar(Callback):
         print(f"{self.label} epoch {epoch}/{epochs}: {in_words(means)}", file=sys.stderr, flush=True)
         self.sums, self.steps = {}, 0
 
-    def teardown(self, trainer: L.Trainer, module: L.LightningModule, stage: str) -> None:
+    def end(self) -> None:
         """Leave the bar as it is."""
         if self.progress is not None:
             self.progress.stop()

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import time
 
-import lightning as L
 import torch
-from lightning.pytorch.utilities.seed import isolate_rng
 from torch import Tensor
 
 from ..data import Images
@@ -17,7 +15,7 @@ from ..model.confidence import is_right
 from ..networks.mode import in_evaluation_mode
 from ..pixels import as_float
 from ..representation import Axis, recover
-from .module import Pretraining
+from .loop import Loop
 
 IMAGES = 128
 """Held-out images that are looked at."""
@@ -54,21 +52,22 @@ class Glance:
         self.views: list[tuple[Tensor, Tensor]] = []  # for every axis what the network takes, and g
         self.whole = False  # whether these are of all the images
 
-    def __call__(self, trainer: L.Trainer, module: Pretraining) -> list[str]:
+    def __call__(self, loop: Loop) -> list[str]:
         """What is known, in words; a new glance where there is time for one."""
         passed = time.monotonic() - self.began
         if passed >= PATIENCE and self.spent + self.cost <= SHARE * passed:
-            self._look(trainer, module)
+            self._look(loop)
         return self.words
 
-    def _look(self, trainer: L.Trainer, module: Pretraining) -> None:
+    def _look(self, loop: Loop) -> None:
         start, trying = time.monotonic(), not self.spent
-        precision, method = trainer.precision_plugin, module.method
-        with isolate_rng(), torch.no_grad(), in_evaluation_mode(module), precision.forward_context():
+        module, method = loop.module, loop.module.method
+        kept = torch.random.fork_rng(devices=[])
+        with kept, torch.no_grad(), in_evaluation_mode(module), loop.fabric.autocast():
             if trying or not self.whole:
-                self.views, self.whole = self._draw(module, TRIED if trying else IMAGES), not trying
+                self.views, self.whole = self._draw(loop, TRIED if trying else IMAGES), not trying
             # Not by calling it: a compiled one would be compiled again, for evaluation.
-            features = [method.backbone.forward(precision.convert_input(inputs)) for inputs, _ in self.views]
+            features = [method.backbone.forward(inputs) for inputs, _ in self.views]
         read = zip(self.axes, features, self.views, strict=False)  # none where no image can be read
         words = [in_words(group, recover(z.float(), method.layout, axis).g, g) for (axis, group), z, (_, g) in read]
         took = time.monotonic() - start
@@ -76,16 +75,18 @@ class Glance:
         self.cost = took * IMAGES / TRIED if trying else took
         self.words = [] if trying else words
 
-    def _draw(self, module: Pretraining, count: int) -> list[tuple[Tensor, Tensor]]:
+    def _draw(self, loop: Loop, count: int) -> list[tuple[Tensor, Tensor]]:
         """For every axis images under random elements, or what a frozen trunk makes of them, and these elements."""
         generator = torch.Generator().manual_seed(self.seed)
         order = torch.randperm(len(self.aside), generator=generator)[:count].tolist()
         pixels = [image for image in map(self._read, order) if image is not None]
-        trunk, found = module.method.backbone.trunk, []
+        trunk, found = loop.module.method.backbone.trunk, []
+        device, dtype = loop.fabric.device, next(loop.module.parameters()).dtype
         for _, group in self.axes if pixels else ():
             g = group.sample(len(pixels), generator)
-            images = group.apply(as_float(torch.stack(pixels)), g, generator).to(module.device)
-            found.append((images if trunk is None or not trunk.frozen else trunk(images), g.to(module.device)))
+            images = group.apply(as_float(torch.stack(pixels)), g, generator).to(device)
+            inputs = images if trunk is None or not trunk.frozen else trunk(images)
+            found.append((inputs.to(dtype), g.to(device)))
         return found
 
     def _read(self, row: int) -> Tensor | None:

@@ -12,10 +12,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import lightning as L
 import torch
+from lightning.fabric import Fabric
 from lightning.fabric.utilities.exceptions import MisconfigurationException
-from lightning.pytorch.callbacks import Callback
 
 from ..data import Images
 from ..data.place import find_place, note_place
@@ -40,7 +39,7 @@ from .experiment import (
 )
 from .finish import finish, turns_of
 from .glance import glance_at
-from .keeper import Keeper, SafeCheckpoints, Stopped
+from .loop import Loop
 from .machine import as_begun, note_machine
 from .module import Pretraining
 from .network import build_network, input_statistics, views_of_run
@@ -133,32 +132,34 @@ def _train_alone(
         module.double()  # before a checkpoint is loaded into it: float32 would round the weights
     if experiment.compile:
         method.backbone.compile()
-    keeper = Keeper(run, checkpoint_every, begin=partial(_begin, run, experiment, images, place))
+    fabric = _fabric(experiment, device)
     watch = Watch(run)
     glance = None if kept.aside is None else glance_at(kept.aside, stack.tracked, method, experiment.seed)
-    callbacks = [keeper, watch, *([] if quiet else [Bar(experiment.method, glance)])]
-    trainer = _trainer(experiment, run, callbacks, device, track)
-    module.images.batches_per_epoch(experiment.joined_batch // trainer.world_size, trainer.world_size)
+    loop = Loop(
+        fabric,
+        module,
+        cached or images,
+        run,
+        checkpoint_every=checkpoint_every,
+        begin=partial(_begin, run, experiment, images, place),
+        observers=[watch, *([] if quiet else [Bar(experiment.method, glance)])],
+        logger=open_logger(track, run),
+    )
+    (cached or images).batches_per_epoch(experiment.joined_batch // fabric.world_size, fabric.world_size)
     try:
-        trainer.fit(module, ckpt_path=keeper.checkpoint if keeper.checkpoint.exists() else None)
-    except Exception as error:
+        loop.train()
+    except Exception:
         # What failed before its first step is no run: a folder of it would only be in the way.
-        if fresh and trainer.is_global_zero and not module.latest:
+        if fresh and fabric.is_global_zero and not module.latest:
             clear_folder(run)
-        if isinstance(error, RuntimeError) and "loading state_dict" in str(error):
-            raise DuetError(f"{keeper.checkpoint} is of another model; was config.yaml changed since?") from None
         raise
-    if keeper.asked_to_stop and trainer.world_size == 1:
-        # After the last step nobody looks; what is left to do is long enough to be stopped.
-        raise Stopped(f"stopped after the last step; finish with: duet train --resume {run}")
-    if trainer.is_global_zero:
+    if fabric.is_global_zero:
         _list_skipped(run, images)
-        device_of_training = trainer.strategy.root_device  # Lightning has brought the weights back to the CPU
-        encoder = finish(module, experiment, stack.tracked, kept, device_of_training)
+        encoder = finish(module, experiment, stack.tracked, kept, fabric.device)
         encoder.provenance["split"] = split
         encoder.save(run / "model")
         watch.say_again()
-    trainer.strategy.barrier()
+    fabric.barrier()
 
 
 def resume(run: str | os.PathLike[str], epochs: int | None = None, **options: Any) -> bool:
@@ -330,34 +331,22 @@ def _check_effect(images: Images, groups: tuple[Group, ...], seed: int) -> None:
             raise DuetError(f"{group.name} changes nothing in the images of {images.name}{grey}; take another group")
 
 
-def _trainer(experiment: Experiment, run: Path, callbacks: list[Callback], device: str, track: str | None) -> L.Trainer:
-    """Lightning's trainer; what it cannot do on this machine is an error of one line."""
+def _fabric(experiment: Experiment, device: str) -> Fabric:
+    """Devices, precision and processes; what cannot be had on this machine is an error of one line."""
     several = experiment.devices * experiment.nodes > 1
     try:
-        trainer = L.Trainer(
+        fabric = Fabric(
             accelerator="auto" if device == "auto" else find_device(device).type,
             devices=_devices(experiment, device),
             num_nodes=experiment.nodes,
             strategy="ddp" if several and experiment.strategy == "auto" else experiment.strategy,
             precision=PRECISION[experiment.precision],  # type: ignore[arg-type]
-            max_epochs=1,
-            accumulate_grad_batches=experiment.added_batches,
-            sync_batchnorm=experiment.sync_batchnorm,
-            logger=open_logger(track, run),
-            callbacks=callbacks,
-            plugins=[SafeCheckpoints()],
-            enable_checkpointing=False,
-            enable_progress_bar=False,
-            enable_model_summary=False,
-            use_distributed_sampler=False,
-            log_every_n_steps=1,  # the keeper logs; Lightning would only remark on short runs
-            default_root_dir=run,
         )
-    except MisconfigurationException as error:
+    except (MisconfigurationException, ValueError, RuntimeError) as error:
         raise DuetError(f"Lightning cannot train so: {' '.join(str(error).split())}") from None
-    if several and experiment.sync_batchnorm and trainer.strategy.root_device.type == "cpu":
+    if several and experiment.sync_batchnorm and fabric.device.type == "cpu":
         raise DuetError("torch has batch statistics over processes on GPUs only; here give --no-sync-batchnorm")
-    return trainer
+    return fabric
 
 
 def _devices(experiment: Experiment, device: str) -> int | list[int]:

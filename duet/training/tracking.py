@@ -10,9 +10,9 @@ from ..installation import install_command
 
 
 def open_logger(track: str | None, run: Path) -> Any:
-    """Lightning's logger of that name, ready to log, or False for none; one line says what it lacks."""
+    """Lightning's logger of that name, ready to log, or None; one line says what it lacks."""
     if track is None:
-        return False
+        return None
     from lightning.pytorch.loggers import TensorBoardLogger, WandbLogger
 
     try:

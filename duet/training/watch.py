@@ -5,16 +5,11 @@ from __future__ import annotations
 import logging
 import math
 from pathlib import Path
-from typing import Any
 
-import lightning as L
 import torch
-from lightning.pytorch.callbacks import Callback
-from lightning.pytorch.utilities import rank_zero_only
 from torch import Tensor
 
-from .keeper import Metrics
-from .module import Pretraining
+from .loop import Loop, Metrics
 
 log = logging.getLogger(__name__)
 
@@ -68,7 +63,7 @@ def effective_rank(z: Tensor) -> tuple[float, float]:
     return (total**2 / squares if squares > 0 else 0.0), total / z.numel()
 
 
-class Watch(Callback):
+class Watch:
     """Looks at the losses and at the features of a step every few steps; it only reads, and only speaks."""
 
     def __init__(self, run: Path) -> None:
@@ -78,30 +73,28 @@ class Watch(Callback):
         self.shown: dict[str, int] = {}  # windows in a row that have shown a sign
         self.said: dict[str, str] = {}
 
-    @rank_zero_only
-    def on_train_start(self, trainer: L.Trainer, module: L.LightningModule) -> None:
-        """Learn from metrics.csv what the loss was before a run went on."""
-        assert isinstance(module, Pretraining)
-        self.size = min(LONGEST, max(SHORTEST, len(module.steps) // WINDOWS))
-        if module.steps.start:
-            for row in Metrics(self.run / "metrics.csv", module.steps.start).rows:
+    def begin(self, loop: Loop) -> None:
+        """Learn from metrics.csv what the loss was before the run was resumed."""
+        self.size = min(LONGEST, max(SHORTEST, len(loop.batches) // WINDOWS))
+        self.rate = loop.experiment.lr
+        if loop.batches.start:
+            for row in Metrics(self.run / "metrics.csv", loop.batches.start).rows:
                 self.losses.begin(float(row["loss"]))
 
-    @rank_zero_only
-    def on_train_batch_end(
-        self, trainer: L.Trainer, module: L.LightningModule, outputs: Any, batch: Any, batch_idx: int
-    ) -> None:
+    def after_batch(self, loop: Loop, done: int) -> None:
         """Look, once a window."""
-        assert isinstance(module, Pretraining)
-        self.window.append(module.latest["loss"])
+        self.window.append(loop.module.latest["loss"])
         if len(self.window) < self.size:
             return
         losses, self.window = torch.stack(self.window).float().cpu(), []
         if not bool(torch.isfinite(losses).all()):
-            return  # the keeper stops the run
-        for sign, text in self._signs(losses, module.features, batch_idx + 1).items():
-            advice = f"a lower --lr than {module.experiment.lr:g} {ADVICE.get(sign, 'often helps')}"
+            return  # the loop stops the run
+        for sign, text in self._signs(losses, loop.module.features, done).items():
+            advice = f"a lower --lr than {self.rate:g} {ADVICE.get(sign, 'often helps')}"
             self._note(sign, None if text is None else f"{text}; {advice}")
+
+    def end(self) -> None:
+        """Nothing to close."""
 
     def say_again(self) -> None:
         """What was said and still holds, once the model is there."""

@@ -34,8 +34,8 @@ from duet.model import Encoder, fit_action
 from duet.networks import build_backbone
 from duet.networks.decoder import Decoder
 from duet.representation import Action, Flat
+from duet.training import learning_rate
 from duet.training.experiment import build_layout
-from duet.training.module import learning_rate
 
 from .conftest import make_context
 

@@ -5,7 +5,7 @@ import pytest
 from duet import DuetError
 from duet.model import Encoder
 from duet.training import resume, train
-from duet.training.keeper import Keeper
+from duet.training.loop import Loop
 from tests.test_full_disk import files_in, room_for
 
 from .test_run import contents
@@ -14,17 +14,17 @@ from .test_run import contents
 def test_a_run_goes_on_to_the_same_bytes_once_there_is_space(tmp_path, tiny, monkeypatch):
     values = {"quiet": True, "checkpoint_every": 4}
     whole, run = train(tiny(), tmp_path / "whole", **values), tmp_path / "run"
-    real, kept = Keeper._save, []
+    real, kept = Loop._save, []
 
-    def save(self, trainer, module):
+    def save(self, done):
         if self.checkpoint.exists():  # the first one is written, the second finds no space
             kept.append(files_in(run / "checkpoints"))
             with room_for(2000):
-                real(self, trainer, module)
-        real(self, trainer, module)
+                real(self, done)
+        real(self, done)
 
     with monkeypatch.context() as patched:
-        patched.setattr(Keeper, "_save", save)
+        patched.setattr(Loop, "_save", save)
         with pytest.raises(DuetError, match=rf"no space left .*last.safetensors; .* go on with: .*--resume {run}$"):
             train(tiny(), run, **values)
     assert files_in(run / "checkpoints") == kept[0]

@@ -46,7 +46,7 @@ def test_a_run_with_glances_in_every_step_leaves_the_same_files(tmp_path, tiny, 
         monkeypatch.setattr(glance, "SHARE", 1e9)
         monkeypatch.setattr(bar, "EVERY", 0.0)
         looks, real = [], Glance._look
-        monkeypatch.setattr(Glance, "_look", lambda self, *rest: (looks.append(1), real(self, *rest)))
+        monkeypatch.setattr(Glance, "_look", lambda self, loop: (looks.append(1), real(self, loop)))
         train(options, tmp_path / "shown")
     finally:
         torch.set_num_threads(threads)
@@ -111,7 +111,7 @@ def test_glances_take_no_more_than_their_share_of_the_time(monkeypatch):
     monkeypatch.setattr(glance, "time", clock)
     looking = Glance(None, [(None, None)], seed=0)
 
-    def look(self, trainer, module):
+    def look(self, loop):
         count = glance.TRIED if not self.spent else glance.IMAGES
         took = 0.02 * count / glance.IMAGES * (2 if len(drawn) < 2 else 1)
         clock.now += took
@@ -122,7 +122,7 @@ def test_glances_take_no_more_than_their_share_of_the_time(monkeypatch):
     monkeypatch.setattr(Glance, "_look", look)
     for _ in range(2000):
         clock.now += 0.1
-        looking(None, None)
+        looking(None)
         assert looking.spent <= 0.01 * clock.now
     assert drawn[0] >= glance.PATIENCE
     assert len(drawn) > 20

@@ -11,6 +11,7 @@ from duet.cli import main
 from duet.methods import Duet
 from duet.model.checkpoint import read_checkpoint, write_checkpoint
 from duet.training import train
+from duet.training.checkpoint import SCALER
 
 LAST = "checkpoints/last.safetensors"
 SMALL = {"epochs": 2, "subset": 64, "batch_size": 32, "projector": [16, 16], "encoder": "tiny", "calibrate": False}
@@ -71,9 +72,8 @@ def poison(value, *place):
     return change
 
 
-WEIGHT, LOOP = "method.backbone.norm.weight", ("loops", "fit_loop")
-MEMORY, GROUP = ("optimizer_states", 0, "state"), ("optimizer_states", 0, "param_groups", 0)
-PROGRESS = (*LOOP, "epoch_loop.batch_progress")
+WEIGHT = "method.backbone.norm.weight"
+MEMORY, GROUP = ("optimizer", "state"), ("optimizer", "param_groups", 0)
 KINDS = {
     "no batches": without("batches"),
     "negative batches": put(-5, "batches"),
@@ -83,33 +83,25 @@ KINDS = {
     "batches as text": put("2", "batches"),
     "batches true": put(True, "batches"),
     "batches that are a tensor": put(torch.tensor(2), "batches"),
-    "batches beside the loops": put(3, "batches"),
-    "no version": without("pytorch-lightning_version"),
-    "an old version": put("0.1", "pytorch-lightning_version"),
-    "an odd version": put("x", "pytorch-lightning_version"),
-    "a version of numbers": put([1], "pytorch-lightning_version"),
-    "no weights": without("state_dict"),
-    "weights as a list": put([], "state_dict"),
-    "one weight less": without("state_dict", WEIGHT),
-    "one weight more": put(torch.zeros(2), "state_dict", "own"),
-    "a weight of another shape": put(torch.zeros(3), "state_dict", WEIGHT),
-    "a weight that is a number": put(3, "state_dict", WEIGHT),
-    "a weight of whole numbers": put(torch.ones(128, dtype=torch.int64), "state_dict", WEIGHT),
-    "a weight with NaN": poison(float("nan"), "state_dict", WEIGHT),
-    "no loops": without("loops"),
-    "loops as text": put("x", "loops"),
-    "no fit loop": without(*LOOP),
-    "no progress": without(*PROGRESS),
-    "a negative count": put(-1, *PROGRESS, "total", "ready"),
-    "a count of 10^18": put(10**18, *LOOP, "epoch_progress", "current", "completed"),
-    "an odd count": put(1, *PROGRESS, "current", "reset"),
-    "loaders of another kind": put([{}, {}], *LOOP, "state_dict", "combined_loader"),
-    "a negative step": put(-1, "global_step"),
-    "an epoch of 10^9": put(10**9, "epoch"),
-    "callbacks as a list": put([1], "callbacks"),
-    "no optimizer": without("optimizer_states"),
-    "two optimizers": lambda state: state["optimizer_states"].append({}),
-    "an empty optimizer": put([{}], "optimizer_states"),
+    "no format": without("format"),
+    "another format": put(3, "format"),
+    "a format as text": put("2", "format"),
+    "a format true": put(True, "format"),
+    "Lightning's version, and not its entries": put("2.5.0", "pytorch-lightning_version"),
+    "Lightning's entries as text": lambda state: state.update(
+        {"pytorch-lightning_version": [1], "optimizer_states": "x"}
+    ),
+    "no weights": without("weights"),
+    "weights as a list": put([], "weights"),
+    "one weight less": without("weights", WEIGHT),
+    "one weight more": put(torch.zeros(2), "weights", "own"),
+    "a weight of another shape": put(torch.zeros(3), "weights", WEIGHT),
+    "a weight that is a number": put(3, "weights", WEIGHT),
+    "a weight of whole numbers": put(torch.ones(128, dtype=torch.int64), "weights", WEIGHT),
+    "a weight with NaN": poison(float("nan"), "weights", WEIGHT),
+    "no optimizer": without("optimizer"),
+    "two optimizers": put([{}, {}], "optimizer"),
+    "an empty optimizer": put({}, "optimizer"),
     "a parameter beyond the last": put({}, *MEMORY, 10**6),
     "a parameter by name": put({}, *MEMORY, "x"),
     "no second moment": without(*MEMORY, 0, "exp_avg_sq"),
@@ -122,12 +114,9 @@ KINDS = {
     "betas beyond 1": put([2.0, 2.0], *GROUP, "betas"),
     "a rate of NaN": put(float("nan"), *GROUP, "lr"),
     "an odd fused": put("x", *GROUP, "fused"),
-    "no schedule": without("lr_schedulers"),
-    "an empty schedule": put([{}], "lr_schedulers"),
-    "a schedule that is no schedule": put([3], "lr_schedulers"),
-    "a schedule from before the beginning": put(-7, "lr_schedulers", 0, "last_epoch"),
-    "a schedule with a step of its own": put(5, "lr_schedulers", 0, "step"),
-    "another highest rate": put([1e9], "lr_schedulers", 0, "base_lrs"),
+    "a scaler as text": put("x", "scaler"),
+    "a scaler of its own": put({"scale": 1.0}, "scaler"),
+    "a scaler with NaN": put(dict.fromkeys(SCALER, float("nan")), "scaler"),
     "images of nobody": put("x", "images"),
     "images without classes": put([64], "images"),
 }
@@ -151,6 +140,18 @@ def test_as_it_was_it_goes_on(cut, tmp_path, capsys):
     copied = shutil.copytree(run, tmp_path / "run")
     write_checkpoint(state, copied / LAST)
     assert main(["train", "--resume", str(copied)]) == 0
+
+
+def test_one_in_the_form_of_lightning_goes_on_to_the_same_bytes(cut, tmp_path):
+    """As versions before 0.2 wrote them."""
+    run, state = cut
+    entries = {"state_dict": state["weights"], "optimizer_states": [state["optimizer"]], "batches": state["batches"]}
+    before = {"pytorch-lightning_version": "2.6.0", "images": state["images"], "loops": {}, "lr_schedulers": [{}]}
+    for name, found in (("now", state), ("before", {**entries, **before})):
+        write_checkpoint(found, shutil.copytree(run, tmp_path / name) / LAST)
+        assert main(["train", "--resume", str(tmp_path / name)]) == 0
+    model = "model/model.safetensors"
+    assert (tmp_path / "now" / model).read_bytes() == (tmp_path / "before" / model).read_bytes()
 
 
 def refused(state, run, tmp_path, capsys, monkeypatch):

@@ -10,9 +10,9 @@ import signal
 import time
 from pathlib import Path
 
-import lightning as L
 import pytest
 import torch
+from lightning.fabric import Fabric
 from PIL import Image
 
 import duet
@@ -25,7 +25,7 @@ from duet.networks import Projector, wrap
 from duet.representation import Axis, Flat, Table, VonMises
 from duet.training import Diverged, Pretraining, learning_rate, resume, step_seed, train
 from duet.training.experiment import data_of
-from duet.training.keeper import Keeper, Stopped
+from duet.training.loop import Loop, Stopped
 
 from .conftest import FLAGS
 
@@ -164,12 +164,13 @@ def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path, held):
 def test_a_stop_after_the_last_step_is_not_lost(tmp_path, tiny, monkeypatch):
     """Nobody looks once the steps are done: the stop counts before the long end of a run, and the run goes on later."""
 
-    class Late(Keeper):
-        def on_train_end(self, trainer, module):
+    def late(self, done, observe=Loop._observe):
+        observe(self, done)
+        if done == len(self.batches):
             signal.raise_signal(signal.SIGTERM)
 
     with monkeypatch.context() as patched:
-        patched.setattr("duet.training.run.Keeper", Late)
+        patched.setattr(Loop, "_observe", late)
         with pytest.raises(Stopped, match="after the last step; finish with: duet train --resume"):
             train(tiny(), tmp_path / "run", quiet=True)
     assert not (tmp_path / "run" / "model").exists()
@@ -185,17 +186,16 @@ def test_nothing_of_a_training_stays_in_the_process(tmp_path, tiny, monkeypatch,
     def handlers():
         return [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
 
-    class Broken(Keeper):
-        def on_train_batch_end(self, *arguments):
-            raise DuetError("enough")
+    def broken_step(self, done):
+        raise DuetError("enough")
 
     def held():
         gc.collect()
-        return sum(type(one) in (L.Trainer, Pretraining) for one in gc.get_objects())
+        return sum(type(one) in (Fabric, Loop, Pretraining) for one in gc.get_objects())
 
     before, there = handlers(), held()
     if broken:
-        monkeypatch.setattr("duet.training.run.Keeper", Broken)
+        monkeypatch.setattr(Loop, "_observe", broken_step)
     with pytest.raises(DuetError, match="enough") if broken else contextlib.nullcontext():
         train(tiny(), tmp_path / "run", quiet=True)
     assert handlers() == before
@@ -518,13 +518,13 @@ def test_a_run_goes_past_its_end_with_a_schedule_of_its_own(tmp_path, tiny, monk
 
 def test_the_new_schedule_holds_from_the_first_step_of_an_extension(tmp_path, tiny, monkeypatch):
     run = train(tiny(epochs=2), tmp_path / "run", quiet=True)
-    real, used = Pretraining.optimizer_step, []
+    real, used = torch.optim.Adam.step, []
 
-    def optimizer_step(self, epoch, batch, optimizer, closure=None):
-        used.append(optimizer.param_groups[0]["lr"])
-        real(self, epoch, batch, optimizer, closure)
+    def step(self, *arguments, **options):
+        used.append(self.param_groups[0]["lr"])
+        return real(self, *arguments, **options)
 
-    monkeypatch.setattr(Pretraining, "optimizer_step", optimizer_step)
+    monkeypatch.setattr(torch.optim.Adam, "step", step)
     assert resume(run, epochs=3, quiet=True)
     longer = duet.Experiment.from_yaml(run / "config.yaml")
     assert used == [longer.lr * learning_rate(step, 5, 15) for step in range(10, 15)]

@@ -1,35 +1,105 @@
-"""What a checkpoint must hold before a run goes on from it: nothing missing, nothing that cannot be."""
+"""A run's checkpoint: what it holds, and what is checked before a run resumes from it."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from ..error import DuetError, shorten
+from ..model.checkpoint import as_tensor_like, read_checkpoint, write_checkpoint
 
+FORMAT = 2
+"""1 was Lightning's own, with its loops beside the weights; it is still read."""
 OF_MACHINE = ("fused", "foreach", "lr")
-"""What of an optimiser's settings may differ: how it is computed, and the rate, which the schedule gives."""
-SCHEDULE = ("base_lrs", "last_epoch", "_step_count", "lr_lambdas")
-"""What a schedule cannot do without."""
+"""Optimiser settings that may differ: how it is computed, and the rate, which the loop sets."""
+SCALER = {"scale", "growth_factor", "backoff_factor", "growth_interval", "_growth_tracker"}
+"""What the gradient scaler of float16 keeps."""
 
 
-def check_outside(state: Any) -> dict[str, Any]:
-    """A checkpoint that can be looked at: entries by name, of a version of Lightning that wrote such."""
+def save_checkpoint(
+    path: Path,
+    module: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    images: Sequence[int],
+    batches: int,
+    scaler: Mapping[str, Any],
+) -> None:
+    """Write the state after so many batches, atomically; the same state gives the same bytes."""
+    state: dict[str, Any] = {"format": FORMAT, "batches": batches, "images": list(images)}
+    state |= {"weights": module.state_dict(), "optimizer": optimizer.state_dict()}
+    write_checkpoint(state | ({"scaler": dict(scaler)} if scaler else {}), path)
+
+
+def load_checkpoint(
+    path: Path, module: nn.Module, optimizer: torch.optim.Optimizer, images: Sequence[int], most: int
+) -> tuple[int, dict[str, Any]]:
+    """Restore module and optimiser; returns how many batches of `most` are done, and the gradient scaler's state.
+
+    Nothing is changed where the file is not a checkpoint of this run.
+    """
+    try:
+        state = _as_written_now(read_checkpoint(path))
+    except DuetError as error:
+        raise DuetError(f"cannot go on from {path}: {error}") from None
+    _check_images(state.get("images", list(images)), images)
+    try:
+        batches = _count(_entry(state, "batches"), "batches", most)
+        check_weights(state, module)
+        check_optimizer(state, optimizer, most)
+        scaler = _check_scaler(state.get("scaler", {}))
+    except DuetError as error:
+        raise DuetError(f"cannot go on from {path}: {error}") from None
+    module.load_state_dict(state["weights"])
+    # The settings are the same by now, but for those of a machine, where this one's hold.
+    optimizer.load_state_dict({**optimizer.state_dict(), "state": state["optimizer"]["state"]})
+    for parameter, memory in optimizer.state.items():
+        for key, value in memory.items():
+            # In the memory order of its parameter, so that it rounds as it would have without the interruption.
+            memory[key] = as_tensor_like(value, parameter) if isinstance(value, Tensor) else value
+    return batches, scaler
+
+
+def _as_written_now(state: Any) -> dict[str, Any]:
+    """The entries of a checkpoint by name, also of one in Lightning's form."""
     if not isinstance(state, dict):
         raise DuetError("it holds no entries by name")
-    version = str(_entry(state, "pytorch-lightning_version")).partition(".")[0]
-    if not version.isdecimal() or not 2 <= int(version[:9]) < 100:
-        raise DuetError("its pytorch-lightning_version is none that wrote such")
+    if "pytorch-lightning_version" in state:
+        found = _entry(state, "optimizer_states")
+        if not isinstance(found, list) or len(found) != 1:
+            raise DuetError("its optimizer_states is not a list of one")
+        return {**state, "format": FORMAT, "weights": _entry(state, "state_dict"), "optimizer": found[0]}
+    if type(state.get("format")) is not int or state["format"] != FORMAT:
+        raise DuetError(f"its format is not {FORMAT}")
+    return state
+
+
+def _check_images(before: Any, now: Sequence[int]) -> None:
+    """Refuse to go on with other images than the run began with."""
+    if before == list(now):
+        return
+    pair = isinstance(before, list) and len(before) == 2 and all(isinstance(count, int) for count in before)
+    began = f"{before[0]} images of {before[1]} classes" if pair else "other images"
+    raise DuetError(
+        f"this run began with {began}, and now there are {now[0]} of {now[1]}; restore them, or begin a new run"
+    )
+
+
+def _check_scaler(state: Any) -> dict[str, Any]:
+    if not isinstance(state, dict) or set(state) not in (set(), SCALER):
+        raise DuetError("its scaler is not that of a run")
+    if not all(_finite(value, at_least=0) for value in state.values()):
+        raise DuetError("its scaler holds values that are no numbers")
     return state
 
 
 def check_weights(state: Mapping[str, Any], module: nn.Module) -> None:
     """The weights of this model, and numbers."""
-    found, own = _named(state, "state_dict"), module.state_dict()
+    found, own = _named(state, "weights"), module.state_dict()
     weights = {name for name, _ in module.named_parameters()}
     if set(found) != set(own) or any(_shape(found[name]) != value.shape for name, value in own.items()):
         raise DuetError("it is of another model; was config.yaml changed since?")
@@ -41,25 +111,9 @@ def check_weights(state: Mapping[str, Any], module: nn.Module) -> None:
             raise DuetError(f"{name} holds values that are no numbers (NaN or infinity)")
 
 
-def check_counts(state: Mapping[str, Any], loop: Mapping[str, Any], batches: int) -> None:
-    """How far the run is: counts that agree, none beyond the batches of the run. `loop`: one that has not begun."""
-    done = _count(_entry(state, "batches"), "batches", batches)
-    for name in ("epoch", "global_step"):
-        _count(_entry(state, name), name, done)
-    found = _named(_named(state, "loops"), "fit_loop")
-    # Of the data the loop keeps one empty entry: a batch is a function of its number.
-    if _named(found, "state_dict").get("combined_loader", [{}]) != [{}]:
-        raise DuetError("its combined_loader is not that of a run")
-    _like(found, loop, "fit_loop", batches + 1)
-    if found["epoch_loop.batch_progress"]["current"]["ready"] != done:
-        raise DuetError("its batches and its loops disagree")
-    if not isinstance(state.get("callbacks", {}), dict):
-        raise DuetError("its callbacks are not entries by name")
-
-
 def check_optimizer(state: Mapping[str, Any], optimizer: torch.optim.Optimizer, batches: int) -> None:
     """The optimiser's settings are those of the run, and what it remembers fits the weights."""
-    found, own = _only(state, "optimizer_states"), optimizer.state_dict()
+    found, own = _named(state, "optimizer"), optimizer.state_dict()
     groups, kept = _entry(found, "param_groups"), _named(found, "state")
     if not isinstance(groups, list) or len(groups) != len(own["param_groups"]):
         raise DuetError("its param_groups are not those of this run")
@@ -86,42 +140,6 @@ def check_optimizer(state: Mapping[str, Any], optimizer: torch.optim.Optimizer, 
             _count(float(memory["step"]), "an optimizer's step", batches)
 
 
-def check_schedule(state: Mapping[str, Any], schedule: torch.optim.lr_scheduler.LambdaLR, batches: int) -> None:
-    """The schedule is that of the run."""
-    found, own = _only(state, "lr_schedulers"), schedule.state_dict()
-    for key in (*SCHEDULE, *found):
-        if key not in own:
-            raise DuetError(f"its schedule has an odd {shorten(str(key), 40)!r}")
-        value = _entry(found, key)
-        if key in ("last_epoch", "_step_count"):
-            _count(value, key, batches + 1)
-        elif key == "_last_lr":
-            if not isinstance(value, list) or len(value) != len(own[key]) or not all(_finite(v, 0) for v in value):
-                raise DuetError("its schedule has an odd '_last_lr'")
-        elif isinstance(own[key], bool):
-            if not isinstance(value, bool):
-                raise DuetError(f"its schedule has an odd {key!r}")
-        elif _plain(value) != _plain(own[key]):
-            raise DuetError(f"its schedule has another {key}")
-
-
-def _like(found: Any, wanted: Any, name: str, most: int) -> None:
-    """Counts where there are counts, entries where there are entries."""
-    if isinstance(wanted, Mapping):
-        if not isinstance(found, dict):
-            raise DuetError(f"its {name} holds no entries by name")
-        odd = [key for key in found if key not in wanted and not name.endswith("state_dict")]
-        if odd:
-            raise DuetError(f"its {name} has an odd {shorten(str(odd[0]), 40)!r}")
-        for key, value in wanted.items():
-            _like(_entry(found, key), value, str(key), most)
-    elif isinstance(wanted, bool):
-        if not isinstance(found, bool):
-            raise DuetError(f"its {name} is neither true nor false")
-    elif isinstance(wanted, int):
-        _count(found, name, most)
-
-
 def _entry(state: Mapping[str, Any], name: str) -> Any:
     if name not in state:
         raise DuetError(f"it has no {name}")
@@ -133,14 +151,6 @@ def _named(state: Mapping[str, Any], name: str) -> dict[Any, Any]:
     if not isinstance(found, dict):
         raise DuetError(f"its {name} holds no entries by name")
     return found
-
-
-def _only(state: Mapping[str, Any], name: str) -> dict[Any, Any]:
-    """The one entry of a list."""
-    found = _entry(state, name)
-    if not isinstance(found, list) or len(found) != 1 or not isinstance(found[0], dict):
-        raise DuetError(f"its {name} is not a list of one")
-    return found[0]
 
 
 def _count(value: Any, name: str, most: int) -> int:
