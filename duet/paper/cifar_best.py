@@ -43,6 +43,7 @@ class CifarBest(Studied):
     apart = True
     titles: ClassVar[Mapping[str, str]] = {
         **{"duet-two-hours": "DUET, two hours", "duet": "DUET", "simclr": "SimCLR", "essl": "ESSL"},
+        "simclr-cifar": "SimCLR, the epochs of preset cifar",
         **RIVALS,
     }
 
@@ -53,9 +54,10 @@ class CifarBest(Studied):
             {"name": name, "method": name, "epochs": round(epochs / cost), "options": options}
             for (name, cost), options in zip(COSTS.items(), ({"leave_out": True}, {}), strict=True)
         )
+        shorter = {**simclr, "name": "simclr-cifar", "epochs": preset("cifar")["epochs"]}
         return {
             "base": {"preset": "cifar-best"},
-            "vary": {"method": ["duet", simclr, essl, {**LONGER, "epochs": 2 * epochs}]},
+            "vary": {"method": ["duet", shorter, simclr, essl, {**LONGER, "epochs": 2 * epochs}]},
             "evaluate": list(MEASURED),
             "baselines": True,
         }
