@@ -12,6 +12,7 @@ from duet import Experiment, plugin
 from duet.groups import GROUPS
 from duet.model import Confidence, Encoder
 from duet.model.confidence import Curve
+from duet.model.error_quantiles import LEVELS, Errors
 from duet.networks import wrap
 from duet.representation import Axis, FittedAction, Table, VonMises
 from duet.training.experiment import build_method
@@ -81,11 +82,16 @@ def random_encoder(size=28, seed=0, **changes):
 
 
 def confident(encoder, strangeness=0.0):
-    """The encoder, sure where little of P(g|x) lies far from its peak; features of norm 1 are so strange to it."""
+    """The encoder, sure where little of P(g|x) lies far from its peak; features of norm 1 are so strange to it.
+
+    Where it is sure its errors are below half a degree of 360.
+    """
     dim = encoder.layout.dim
     knots = torch.tensor([0.3, 0.6]), torch.tensor([0.99, 0.1])
     curves = {axis.name: Curve(*knots, 0.125) for axis in encoder.layout.axes}
-    encoder.add_confidence(Confidence(torch.zeros(dim), strangeness * torch.eye(dim), curves))
+    quantiles = torch.tensor(LEVELS) * torch.tensor([[1 / 720], [0.5]])
+    errors = {axis.name: Errors(knots[0], quantiles, 0.125) for axis in encoder.layout.axes}
+    encoder.add_confidence(Confidence(torch.zeros(dim), strangeness * torch.eye(dim), curves, errors))
     return encoder
 
 

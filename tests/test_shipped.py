@@ -41,8 +41,8 @@ def on_the_card(row):
 
 
 def test_they_are_small_and_listed():
-    assert shipped_models() == ["digits-rot360", "photos-rot360"]
-    for name, most in (("digits-rot360", 3_000_000), ("photos-rot360", 6_000_000)):
+    assert shipped_models() == ["digits-rot360", "photos-rot360", "photos-rot4"]
+    for name, most in (("digits-rot360", 3_000_000), ("photos-rot360", 6_000_000), ("photos-rot4", 6_000_000)):
         files = [path for path in Path(MODELS / name).rglob("*") if path.is_file()]
         assert sum(path.stat().st_size for path in files) < most
         assert {path.suffix for path in files} == {".json", ".safetensors", ".md"}

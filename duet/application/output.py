@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 from collections.abc import Callable
@@ -21,7 +22,7 @@ Wanted: TypeAlias = tuple[Found, float | None]
 
 
 class Outcome(NamedTuple):
-    """Whether a file stands upright now, and where its original is."""
+    """Whether the file is written as wanted (with Nowhere: would be), and where its original is."""
 
     turned: bool
     original: Path
@@ -45,7 +46,8 @@ class Nowhere:
 
 
 class Copies:
-    """Writes copies. What is not turned, or upright already, is copied byte by byte."""
+    """Writes copies, with the modification times of their originals. What is not turned, or upright already, is copied
+    byte by byte."""
 
     def __init__(self, targets: dict[Found, Path], save: Save) -> None:
         self._targets, self._save = targets, save
@@ -63,11 +65,12 @@ class Copies:
                 print(f"duet: {printable(file.path)} is copied as it is: {error}", file=sys.stderr)
                 shutil.copyfile(file.path, new)
                 angle = None
+            keep_time(file.path, new)
         return Outcome(angle is not None, file.path)
 
 
 class InPlace:
-    """Replaces files that are turned, with a journal in every folder that was given."""
+    """Replaces files that are turned, with a journal in every folder that was given; modification times stay."""
 
     def __init__(self, save: Save) -> None:
         self._save = save
@@ -83,7 +86,17 @@ class InPlace:
         try:
             if file.path.is_symlink():
                 raise Unreadable("it is a link; name the file itself")
-            return Outcome(True, journal.replace(file.path, lambda new: self._save(file.path, new, -angle)))
+            return Outcome(True, journal.replace(file.path, lambda new: self._turn(file.path, new, -angle)))
         except Unreadable as error:
             print(f"duet: {printable(file.path)} stays as it is: {error}", file=sys.stderr)
             return Outcome(False, file.path)
+
+    def _turn(self, path: Path, new: Path, degrees: float) -> None:
+        self._save(path, new, degrees)
+        keep_time(path, new)
+
+
+def keep_time(path: Path, copy: Path) -> None:
+    """Give a copy the modification time of its original: photos are sorted by it."""
+    times = path.stat()
+    os.utime(copy, ns=(times.st_atime_ns, times.st_mtime_ns))

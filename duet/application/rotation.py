@@ -7,9 +7,10 @@ from typing import Any
 
 from PIL import Image
 
-from ..data.decoding import Unreadable, open_upright
+from ..data.decoding import Unreadable, open_upright, opened
 from ..file import is_full
 from .quality import encoding_of
+from .tag import WRITERS, save_tagged
 
 SMOOTH = ("L", "F", "RGB", "LA", "RGBA", "CMYK")
 """Modes in which colours can be mixed."""
@@ -19,6 +20,21 @@ QUARTERS = {
     270.0: Image.Transpose.ROTATE_270,
 }
 KEPT = ("exif", "icc_profile", "dpi", "xmp")
+LOSSLESS = ("BMP", "GIF", "PPM")
+"""Formats without an orientation tag in which a quarter turn moves pixels and changes none."""
+
+
+def save_quarter(path: Path, target: Path, degrees: float) -> None:
+    """Write the image of `path` turned counter-clockwise by quarter turns, and change no pixel: by its orientation tag
+    where the format has one, else by moving pixels where that loses nothing; Unreadable says why it was not done."""
+    with opened(path) as image:
+        kind = image.format or ""
+    if kind in WRITERS:
+        save_tagged(path, target, degrees)
+    elif kind in LOSSLESS:
+        save_turned(path, target, degrees)
+    else:
+        raise Unreadable(f"{kind} has no orientation tag; --write pixels encodes it again")
 
 
 def save_turned(path: Path, target: Path, degrees: float, expand: bool = False) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -37,7 +38,12 @@ stay."""
     def add_arguments(self, parser: argparse.ArgumentParser, chosen: bool) -> None:
         """Images, model, and where copies, angles and the picture go."""
         add_images(parser, f"or {PIXELS} [{PIXELS}]")
-        add_turned_copies(parser, "turned", "is marked")
+        add_turned_copies(
+            parser,
+            "turned",
+            "path, degrees, probability, sure",
+            "probability from which on an angle is marked as sure [%(default)s]",
+        )
         parser.add_argument(
             "--picture", type=Path, metavar="FILE", help="the means before and after, as PNG [DIR/mean.png]"
         )
@@ -60,6 +66,7 @@ stay."""
     def run(self, args: argparse.Namespace) -> int:
         """Align, and say how many."""
         from ..application import align_files
+        from ..application.orientation import STDOUT
 
         done = align_files(
             args.images,
@@ -74,13 +81,16 @@ stay."""
             args.batch_size,
             expand=args.expand,
         )
-        where = ", ".join(printable(path) for path in (args.out, args.csv, done.picture) if path is not None)
+        piped = args.csv == STDOUT
+        written = (args.out, None if piped else args.csv, done.picture)
+        where = ", ".join(printable(path) for path in written if path is not None)
         sets = f" in {len(done.sets)} sets ({_named([one.name for one in done.sets])}), each" if args.by_class else ""
         if done.merged:
             sets = f" of {len(done.merged)} folders ({_named(done.merged)}), merged into one set,"
         print(
             f"{done.readable} images{sets} brought to one angle, {done.sure} of them surely; "
-            f"their variance around the mean {_change(done.fall)}: {where}"
+            f"their variance around the mean {_change(done.fall)}{': ' if where else ''}{where}",
+            file=sys.stderr if piped else sys.stdout,
         )
         return 0
 

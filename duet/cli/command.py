@@ -140,13 +140,18 @@ def add_turns(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_turned_copies(parser: argparse.ArgumentParser, copies: str, sure: str) -> None:
-    """Where turned copies and their angles go, and which of them are sure; `copies` and `sure` say it in words."""
+def add_turned_copies(
+    parser: argparse.ArgumentParser, copies: str, columns: str, sure: str, default: float | None = SURE
+) -> None:
+    """Where turned copies and their angles go, and which of them are sure; `copies`, `columns` and `sure` in words."""
     parser.add_argument("-o", "--out", type=Path, metavar="DIR", help=f"folder for the {copies} copies")
-    parser.add_argument("--csv", type=Path, metavar="FILE", help="table with path, degrees, probability, sure")
     parser.add_argument(
-        "--sure", type=float, default=SURE, metavar="P", help=f"probability that {sure} as sure [%(default)s]"
+        "--csv",
+        type=Path,
+        metavar="FILE",
+        help=f"table with {columns}; degrees are counter-clockwise; - is standard output",
     )
+    parser.add_argument("--sure", type=float, default=default, metavar="P", help=sure)
     parser.add_argument("--expand", action="store_true", help="make copies larger, so that turning cuts nothing")
 
 

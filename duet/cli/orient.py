@@ -13,60 +13,78 @@ from .command import Command, add_images, add_turned_copies, add_turns, open_mod
 if TYPE_CHECKING:
     from ..model import Encoder
 
+SURE_QUARTER, SURE_ANGLE, LEAST_TILT = 0.95, 0.95, 4.0
+
 
 class Orient(Command):
     """Turn image files upright."""
 
     name = "orient"
     summary = "turn image files upright"
-    description = """Estimate how far each image is turned from the model's upright, in degrees counter-clockwise, and
-write copies turned back. Only what is surely known is turned: an image of the kind that the model was trained on, whose
-angle is right to 45 degrees with a probability of 0.9 or more. The other copies stay as they are.
+    description = """Rotate photos that stand on the wrong side by quarter turns. Alone, the command counts and
+writes nothing; -o writes copies, --in-place replaces the files and keeps the originals.
 
-  duet orient scans/ -o upright/ --model runs/duet-rot360-scans
-  duet orient scans/ --csv angles.csv --sheet look.html --model runs/duet-rot360-scans
+  duet orient photos/                            count only: a dry run
+  duet orient photos/ -o upright/                copies, in the same folders, names and formats
+  duet orient photos/ --in-place                 the files themselves
+  duet orient photos/ --undo                     put the originals back
 
-Photos that lost their orientation stand, lie or hang: --snap 90 decides between quarter turns. Those need no
-re-encoding: --write exif sets the orientation tag and touches no pixel.
+No pixel is touched: the orientation tag is set where the format has one (JPEG, PNG, WebP, TIFF), and pixels are moved
+where that loses nothing (BMP, GIF, PPM). Only what is sure is rotated; the rest stays byte by byte, and modification
+times stay. Of test photos of scenes and pets the shipped model decides
+86 % with 0.1 % wrong; of objects 40 % with 3.3 % wrong.
 
-  duet orient photos/ -o upright/ --snap 90 --write exif
+Any angle, such as a tilted horizon, is asked for:
 
-Tilted horizons: --range 15 looks for nothing beyond 15 degrees to either side.
+  duet orient scans/ -o upright/ --any-angle --model runs/duet-rot360-scans
+  duet orient photos/ -o level/ --range 15       tilts of at most 15 degrees to either side
 
-  duet orient photos/ -o level/ --range 15
+An image is then rotated where the remaining tilt is smaller than the present one with a probability of 0.95 or more;
+that changes its pixels. Corners that the image does not reach take the colour of its edge, and what turns out of the
+frame is cut unless --expand makes the copy larger.
 
-The originals stay, and nothing is written over. --in-place replaces them, and keeps them in photos/.duet-orient until
---undo puts them back or --forget deletes them; both take the same folders and need no model.
-
-  duet orient photos/ --in-place --snap 90 --write exif
-  duet orient photos/ --undo
-
-Copies keep their folders, names, formats and sizes; corners that the image does not reach take the colour of its edge,
-and what turns out of the frame is cut unless --expand makes the copy larger."""
+All angles are counter-clockwise: an image at +90 lies on its left side, and is rotated clockwise to stand."""
 
     def add_arguments(self, parser: argparse.ArgumentParser, chosen: bool) -> None:
         """Images, model, what to read, and where copies and angles go."""
         add_images(parser, "otherwise the shipped one that knows these images, if any does")
         add_turns(parser)
-        add_turned_copies(parser, "corrected", "counts")
+        add_turned_copies(
+            parser,
+            "corrected",
+            "path, degrees, probability, sure, result",
+            "probability from which on an image is rotated: that the quarter turn is right, or with --any-angle that "
+            f"the tilt becomes smaller [{SURE_QUARTER:g}, --any-angle {SURE_ANGLE:g}]",
+            None,
+        )
         parser.add_argument(
             "--sheet", type=Path, metavar="FILE", help="page (.html) with images before and after, the least sure first"
         )
-        parser.add_argument("--snap", type=int, choices=[90], metavar="90", help="decide between quarter turns")
-        parser.add_argument(
-            "--range", type=float, metavar="DEGREES", help="read only tilts of at most so much to either side"
+        angles = parser.add_mutually_exclusive_group()
+        angles.add_argument(
+            "--snap",
+            type=int,
+            choices=[90],
+            default=90,
+            metavar="90",
+            help="decide between quarter turns [the default]",
+        )
+        angles.add_argument("--any-angle", action="store_true", help="rotate by any angle")
+        angles.add_argument(
+            "--range", type=float, metavar="DEGREES", help="any angle, but tilts of at most so much to either side"
         )
         parser.add_argument(
             "--least",
             type=float,
             metavar="DEGREES",
-            help="leave what is turned by less as it is [4 with --range, else 0]",
+            help=f"leave what is turned by less as it is [{LEAST_TILT:g} with --any-angle and --range]",
         )
         parser.add_argument(
             "--write",
-            choices=["pixels", "exif", "none"],
-            default="pixels",
-            help="turn the pixels, set the orientation tag only, or nothing: report alone [%(default)s]",
+            choices=["auto", "pixels", "exif", "none"],
+            default="auto",
+            help="auto: quarter turns touch no pixel; pixels: encode again; exif: the tag only; none: report alone "
+            "[%(default)s]",
         )
         parser.add_argument("--in-place", action="store_true", help="replace the files; the originals are kept")
         parser.add_argument("--undo", action="store_true", help="put back what --in-place replaced")
@@ -79,26 +97,28 @@ and what turns out of the frame is cut unless --expand makes the copy larger."""
         from ..application import orient_files
         from ..application.destination import check_apart, check_report
         from ..application.files import find_files
-        from ..application.orientation import check_outputs
+        from ..application.orientation import STDOUT, check_outputs
         from ..application.sheet import Sheet
 
         # Before a model is chosen, which looks at images.
-        check_outputs(args.out, args.csv, args.write, args.in_place, args.sheet is not None)
-        check_apart({"--csv": args.csv, "--sheet": args.sheet})
+        check_outputs(args.out, args.write, args.in_place)
+        piped = args.csv == STDOUT
+        check_apart({"--csv": None if piped else args.csv, "--sheet": args.sheet})
         sheet = None
         if args.sheet is not None:
             check_report(args.sheet, "--sheet", list(find_files(args.images)))
             if args.sheet.suffix.lower() not in (".html", ".htm"):
                 raise DuetError(f"--sheet is a page: let the name of {args.sheet} end in .html")
             sheet = Sheet()
+        any_angle = args.any_angle or args.range is not None
         done = orient_files(
             args.images,
-            _model(args),
+            _model(args, any_angle),
             args.out,
             args.csv,
             args.sure,
             args.batch_size,
-            snap=args.snap is not None,
+            any_angle=any_angle,
             span=args.range,
             write=args.write,
             in_place=args.in_place,
@@ -106,28 +126,32 @@ and what turns out of the frame is cut unless --expand makes the copy larger."""
             least=args.least,
             expand=args.expand,
         )
+        writes = args.out is not None or args.in_place
         if sheet is not None:
             from ..report.sheet import write_sheet
 
-            write_sheet(sheet, done, args.sheet)
-        where = ", ".join(printable(path) for path in (args.out, args.csv, args.sheet) if path is not None)
-        turned = "turned upright" if args.out is not None or args.in_place else "sure enough to turn"
-        parts = [f"{done.turned} of {done.readable} images {turned}"]
-        parts += [f"{done.unsure} not sure"] if done.unsure else []
-        parts += [f"{done.strange} of another kind than the model knows"] if done.strange else []
-        print(f"{', '.join(parts)}{': ' if where else ''}{where}")
-        if done.standing:
-            print(f"{done.standing} of the {done.turned} stood upright already and stay as they are", file=sys.stderr)
+            write_sheet(sheet, done, args.sheet, writes)
+        written = (args.out, None if piped else args.csv, args.sheet)
+        where = ", ".join(printable(path) for path in written if path is not None)
+        said = sys.stderr if piped else sys.stdout
+        print(f"{done.words(writes)}{': ' if where else ''}{where}", file=said)
+        if done.foreign and args.sure is None:
+            print(
+                "the model is sure of few of these images: they seem to be of a kind that it does not know",
+                file=sys.stderr,
+            )
+        if not writes and done.rotated and args.write != "none":
+            print("no image was written: -o DIR writes copies, --in-place replaces the files", file=sys.stderr)
         return 0
 
 
-def _model(args: argparse.Namespace) -> Encoder:
+def _model(args: argparse.Namespace, any_angle: bool) -> Encoder:
     """The model that was named, or the shipped one that knows such images."""
     if args.model is not None:
         return open_model(args, args.turns)
     from ..application.choice import choose_model
 
-    choice = choose_model(args.images, args.device, args.turns)
+    choice = choose_model(args.images, args.device, args.turns, any_angle)
     print(choice, file=sys.stderr)
     return choice.encoder
 

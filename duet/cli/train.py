@@ -22,7 +22,7 @@ SECTIONS = {
     "views": ("stack", "area", "corners", "blur", "views", "view_size"),
     "network": ("encoder", "dim", "projector"),
     "pretrained network": (
-        *("trunk", "trunk_layers", "grid", "neck", "neck_width", "dropout"),
+        *("trunk", "trunk_layers", "trunk_size", "grid", "neck", "neck_width", "dropout"),
         *("cached_views", "unfreeze"),
     ),
     "training": (

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ..data import Images
-from ..groups import Group
+from ..groups import Group, Rotation
 from ..pixels import as_float
 from ..progress import track
 from ..representation import Axis
@@ -45,8 +45,12 @@ def fit_confidence(encoder: Encoder, trained: Images, held: Images, seed: int = 
     # An image that was never resampled is sharper than any view, and what people have: it must count as known.
     seen, unseen, judged = [_untouched(encoder, trained, seed)], [_untouched(encoder, held, seed)], {}
     for axis in axes:
-        seen.append(_joined(_views(encoder, trained, axis, seed, generator)).z)
-        views = _joined(_views(encoder, held, axis, seed, generator))
+        if _turns_exactly(encoder, axis):
+            seen.append(_rolled(encoder, axis, seen[0], generator).z)
+            views = _rolled(encoder, axis, unseen[0], generator)
+        else:
+            seen.append(_joined(_views(encoder, trained, axis, seed, generator)).z)
+            views = _joined(_views(encoder, held, axis, seed, generator))
         unseen.append(views.z)
         judged[axis.name] = _judge(encoder, axis, views)
     seen[0] = seen[0].repeat(max(1, len(seen[1]) // (2 * len(seen[0]))), 1)  # or they would not count among the views
@@ -58,6 +62,26 @@ def _untouched(encoder: Encoder, images: Images, seed: int) -> Tensor:
     return torch.cat([encoder.features(pixels) for pixels, _ in images.draw(MOST_VIEWS // encoder.turns, seed)])
 
 
+def _turns_exactly(encoder: Encoder, axis: Axis) -> bool:
+    """Whether every element of the axis' group is one of the turned copies that the model looks at: then the features
+    of a view are those of the image, rolled."""
+    group = encoder.groups[axis.name]
+    alone = len(encoder.groups) == 1 and isinstance(group, Rotation)
+    return alone and group.elements is not None and encoder.turns == len(group.elements)
+
+
+def _rolled(encoder: Encoder, axis: Axis, z: Tensor, generator: torch.Generator) -> Views:
+    """A view of every image, by its features (n, D) as it is: z(tau_(k/K) x) = T_(k/K) z(x), no pass needed."""
+    group, turns = encoder.groups[axis.name], encoder.turns
+    g = group.sample(len(z), generator)
+    quarter = torch.remainder(((g - group.identity) * turns).round(), turns).long().to(z.device)
+    rolled = z.clone()
+    for k in range(1, turns):
+        rows = quarter == k
+        rolled[rows] = encoder.layout.roll(z[rows], axis, k * (axis.bins // turns))
+    return Views(rolled, g, torch.arange(len(z)))
+
+
 def _joined(parts: Iterable[Views]) -> Views:
     return Views(*(torch.cat(column) for column in zip(*parts, strict=True)))
 
@@ -67,7 +91,8 @@ def _judge(encoder: Encoder, axis: Axis, views: Views) -> Judged:
     group, representation = encoder.groups[axis.name], encoder.representation(views.z)
     found, within = representation.recover(axis).g, tolerance(group)
     wavering = doubt(representation.marginal(axis), found, axis.target.domain, within)
-    return Judged(wavering.cpu(), is_right(found, views.g.to(found), group).cpu(), views.image, within)
+    right, off = is_right(found, views.g.to(found), group), axis.target.domain.distance(found, views.g.to(found))
+    return Judged(wavering.cpu(), right.cpu(), views.image, within, off.cpu())
 
 
 def _views(encoder: Encoder, images: Images, axis: Axis, seed: int, generator: torch.Generator) -> Iterator[Views]:

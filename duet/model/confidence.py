@@ -13,6 +13,7 @@ from ..domain import Domain
 from ..error import DuetError
 from ..groups import Group
 from ..representation import Axis
+from .error_quantiles import Errors
 
 TOLERANCE = 1 / 8
 """Of the circle, or of what is drawn of an interval: a reading that is nearer to the truth than that is right."""
@@ -26,7 +27,8 @@ LEAST_SHRINKAGE = 1e-4
 
 
 class Judged(NamedTuple):
-    """Readings of images whose element is known: their doubt, whether they are right, and of which image: (n,) each.
+    """Readings of images whose element is known: their doubt, whether they are right, of which image, and how far off
+    they are in units of g: (n,) each.
 
     `within` is how far from the reading a mass counts as near, in units of g.
     """
@@ -35,6 +37,7 @@ class Judged(NamedTuple):
     right: Tensor
     image: Tensor
     within: float
+    error: Tensor | None = None
 
 
 class Curve(nn.Module):
@@ -96,13 +99,20 @@ class Curve(nn.Module):
 class Confidence(nn.Module):
     """What a model knows of its own readings: a curve for every axis, and a range of features that counts as known.
 
-    Fitted after training, to images that were not trained on. Buffers only.
+    `errors`: by axis, how far off readings are; a confidence of an older version has none. Fitted after training, to
+    images that were not trained on. Buffers only.
     """
 
     mean: Tensor  # (D,)
     whitening: Tensor  # (D, D), in such a scale that the known range ends at a distance of 1
 
-    def __init__(self, mean: Tensor, whitening: Tensor, curves: Mapping[str, Curve]) -> None:
+    def __init__(
+        self,
+        mean: Tensor,
+        whitening: Tensor,
+        curves: Mapping[str, Curve],
+        errors: Mapping[str, Errors] | None = None,
+    ) -> None:
         super().__init__()
         dim = mean.numel()
         if mean.shape != (dim,) or whitening.shape != (dim, dim) or not mean.dtype == whitening.dtype:
@@ -112,6 +122,7 @@ class Confidence(nn.Module):
         self.register_buffer("mean", mean)
         self.register_buffer("whitening", whitening)
         self.curves = nn.ModuleDict(dict(curves))
+        self._errors = nn.ModuleDict(dict(errors or {}))
 
     @classmethod
     def fit(cls, trained: Tensor, held: Sequence[Tensor], judged: Mapping[str, Judged]) -> Confidence:
@@ -128,7 +139,17 @@ class Confidence(nn.Module):
         cut = max(float(distance.quantile(KNOWN_SHARE)) for distance in away)
         cut = max(cut, torch.finfo(torch.float32).tiny)
         curves = {name: Curve.fit(own) for name, own in judged.items()}
-        return cls(mean.float(), (whitening / cut).float().contiguous(), curves)
+        errors = {
+            name: Errors.fit(own.doubt, own.error, own.image, own.within)
+            for name, own in judged.items()
+            if own.error is not None
+        }
+        return cls(mean.float(), (whitening / cut).float().contiguous(), curves, errors)
+
+    @property
+    def errors(self) -> dict[str, Errors]:
+        """How far off readings are, by axis."""
+        return {name: own for name, own in self._errors.items() if isinstance(own, Errors)}
 
     @property
     def axes(self) -> tuple[str, ...]:
@@ -148,14 +169,17 @@ class Confidence(nn.Module):
         return found
 
     def to_dict(self) -> dict[str, Any]:
-        """The curves, by axis, as plain numbers."""
-        return {name: curve.to_dict() for name, curve in self.curves.items() if isinstance(curve, Curve)}
+        """The curves and errors, by axis, as plain numbers."""
+        errors = {name: {"errors": own.to_dict()} for name, own in self.errors.items()}
+        curves = {name: curve.to_dict() for name, curve in self.curves.items() if isinstance(curve, Curve)}
+        return {name: {**curve, **errors.get(name, {})} for name, curve in curves.items()}
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any], tensors: Mapping[str, Tensor], features: int) -> Confidence:
         """From the curves of `to_dict` and the tensors `mean` and `whitening`; DuetError when they do not fit."""
         curves = {str(name): Curve.from_dict(own) for name, own in plain.items()}
-        found = cls(tensors["mean"], tensors["whitening"], curves)
+        errors = {str(name): Errors.from_dict(own["errors"]) for name, own in plain.items() if "errors" in own}
+        found = cls(tensors["mean"], tensors["whitening"], curves, errors)
         if len(found.mean) != features:
             raise DuetError(f"a confidence of {len(found.mean)} features in a layout of {features}")
         return found

@@ -54,6 +54,8 @@ class OnTrunk:
     unfreeze: tuple[str, ...] = ()
     checksum: str | None = None
     """Of the trunk's weights; None takes what is there."""
+    resize: int | None = None
+    """The side that images are resized to before the trunk; None leaves them."""
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> OnTrunk:
@@ -61,6 +63,7 @@ class OnTrunk:
         kinds: dict[str, Any] = {
             **{"name": str, "layers": list | tuple, "grid": int | None, "neck": str, "width": int},
             **{"dropout": float | int, "unfreeze": list | tuple, "checksum": str | None},
+            **{"resize": int | None},
         }
         for key, value in plain.items():
             listed = isinstance(value, list | tuple)
@@ -72,8 +75,9 @@ class OnTrunk:
         return cls(**values)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values."""
-        return {key: list(value) if isinstance(value, tuple) else value for key, value in asdict(self).items()}
+        """Plain values; without `resize` where there is none, as earlier versions know them."""
+        plain = {key: list(value) if isinstance(value, tuple) else value for key, value in asdict(self).items()}
+        return {key: value for key, value in plain.items() if key != "resize" or value is not None}
 
 
 class TrunkBackbone(Backbone):
@@ -116,7 +120,8 @@ def open_trunk(wanted: OnTrunk, image_size: tuple[int, int] = (128, 128)) -> Tru
     _, usual = NECKS[wanted.neck]
     if wanted.width < 1 or not 0 <= wanted.dropout < 1:
         raise DuetError(f"a neck's width is above 0 and its dropout in [0, 1), not {wanted.width}, {wanted.dropout:g}")
-    trunk = build_trunk(wanted.name, wanted.layers, usual if wanted.grid is None else wanted.grid, image_size)
+    grid = usual if wanted.grid is None else wanted.grid
+    trunk = build_trunk(wanted.name, wanted.layers, grid, image_size, wanted.resize)
     if wanted.checksum not in (None, trunk.checksum):
         raise DuetError(
             f"the trunk {trunk.name} that is installed has the checksum {trunk.checksum[:16]}, and the model needs "

@@ -21,6 +21,8 @@ from .runtime import accelerated
 
 ROWS = 64
 """Images that torch takes at a time: the first layers of a pretrained network are large."""
+LARGEST = 1024
+"""Pixels along a side that images are resized to at most."""
 MANY = 256
 """Images in one call from which on ONNX Runtime is worth its start."""
 LITE0 = "lite0"
@@ -51,16 +53,22 @@ class Trunk(nn.Module):
     """A frozen network read at some layers, each pooled to a grid: (B,3,H,W) in [0,1] -> (B, channels, side, side).
 
     `grid` is the side wanted; where all maps are smaller, the largest of their sides is taken. A map that is
-    smaller than the grid is repeated over it: a late layer beside an early one.
+    smaller than the grid is repeated over it: a late layer beside an early one. `resize`: the side that images are
+    resized to first, for a network that was trained on larger ones.
     """
 
     mean: Tensor
     std: Tensor
 
-    def __init__(self, name: str, source: Pretrained, grid: int, image_size: tuple[int, int]) -> None:
+    def __init__(
+        self, name: str, source: Pretrained, grid: int, image_size: tuple[int, int], resize: int | None = None
+    ) -> None:
         super().__init__()
         if grid < 1:
             raise DuetError(f"a grid has one place along a side or more, not {grid}")
+        if resize is not None and not 1 <= resize <= LARGEST:
+            raise DuetError(f"a trunk takes images with a side from 1 to {LARGEST}, not {resize}")
+        self.resize = resize
         self.name, self.layers, self.checksum = name, source.layers, source.checksum
         self.network = source.network.requires_grad_(False)
         check_layers(self.network, self.layers, name)
@@ -106,6 +114,8 @@ class Trunk(nn.Module):
             parts[name].register_forward_hook(lambda _, __, output, name=name: seen.__setitem__(name, output))
             for name in self.layers
         ]
+        if self.resize is not None:
+            images = functional.interpolate(images, (self.resize, self.resize), mode="bilinear", align_corners=False)
         try:
             self.network((images - self.mean) / self.std)
         finally:
@@ -118,7 +128,11 @@ class Trunk(nn.Module):
 
 
 def build_trunk(
-    name: str, layers: Sequence[str] = (), grid: int = 8, image_size: tuple[int, int] = (128, 128)
+    name: str,
+    layers: Sequence[str] = (),
+    grid: int = 8,
+    image_size: tuple[int, int] = (128, 128),
+    resize: int | None = None,
 ) -> Trunk:
     """A trunk by name: lite0, `timm:<model>` with pretrained weights, or your own `module:build`, which is imported.
 
@@ -128,7 +142,7 @@ def build_trunk(
     check_trunk_name(name)
     make = _lite0_source if name == LITE0 else _from_timm if name.startswith(TIMM) else _from_module
     source = make(name, layers)
-    return Trunk(name, source, grid, image_size)
+    return Trunk(name, source, grid, image_size, resize)
 
 
 def check_trunk_name(name: str) -> None:

@@ -8,12 +8,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from ..application.angle import is_calibrated, rotation_axis
+from ..application.angle import errors_of, is_calibrated, reads_quarters, rotation_axis
 from ..application.orientation import Oriented, orient_files
 from ..application.sheet import Sheet
 from ..error import DuetError, printable
 from ..model import load
-from ..model.confidence import SURE
 from .sheet import Pair, draw_pairs
 
 LONGEST = 48
@@ -59,7 +58,9 @@ def _show(images: Sequence[str | os.PathLike[str]], run: Path, place: int, longe
     except DuetError as error:
         return OwnImages(place, f"No pictures: {error}.")
     sheet, calibrated = Sheet(longest), is_calibrated(encoder)
-    done = orient_files(images, encoder, sure=SURE if calibrated else 0, write="none", sheet=sheet)
+    any_angle = not reads_quarters(encoder, snap=False) and (not calibrated or errors_of(encoder) is not None)
+    sure = None if calibrated else 0
+    done = orient_files(images, encoder, sure=sure, any_angle=any_angle, write="none", sheet=sheet)
     folders = [Path(image) for image in images]
     pairs = draw_pairs(sheet, lambda path: _name(path, folders))
     words = f"{_count(done, calibrated)}. {_order(calibrated, len(pairs), done.readable)}"
@@ -78,8 +79,8 @@ def _count(done: Oriented, calibrated: bool) -> str:
     """How many there are, how many are sure, and how many are skipped."""
     parts = [f"{done.readable} {'image' if done.readable == 1 else 'images'}"]
     if calibrated:
-        parts += [f"{done.turned} sure", f"{done.unsure} not sure"]
-        parts += [f"{done.strange} of another kind than the model knows"] if done.strange else []
+        parts += [f"{done.rotated} to rotate", f"{done.upright} upright", f"{done.unsure} not sure"]
+        parts += [f"{done.strange} of a kind that the model does not know"] if done.strange else []
     return ", ".join(parts) + (f"; {done.unreadable} skipped that cannot be read" if done.unreadable else "")
 
 

@@ -27,7 +27,8 @@ SIDE = 160
 
 
 class Pair(NamedTuple):
-    """One image before and after, as addresses that hold them, and what there is to say."""
+    """One image before and after, as addresses that hold them, its angle as it was read, counter-clockwise, and what
+    there is to say."""
 
     name: str
     before: str
@@ -37,10 +38,14 @@ class Pair(NamedTuple):
     turned: bool
 
 
-def write_sheet(sheet: Sheet, done: Oriented, out: Path) -> Path:
-    """Write the page, all of it or nothing."""
+def write_sheet(sheet: Sheet, done: Oriented, out: Path, written: bool = True) -> Path:
+    """Write the page, all of it or nothing; `written`: whether images were."""
     style = Markup(read_part("report.css") + read_part("sheet.css"))
-    page = open_templates().get_template("sheet.html").render(pairs=draw_pairs(sheet), done=done, style=style)
+    page = (
+        open_templates()
+        .get_template("sheet.html")
+        .render(pairs=draw_pairs(sheet), done=done, words=done.words(done=written), style=style)
+    )
     write_text(out, page)
     return out
 
@@ -63,8 +68,8 @@ def _pair(case: Case, name: str) -> Pair | None:
         name,
         _address(small),
         _address(turn(small, -case.degrees)),
-        f"{0.0 - round(case.degrees, 1):+.1f}°".replace(".0°", "°").replace("-", "\N{MINUS SIGN}"),
-        sure if case.known else "of another kind",
+        f"{round(case.degrees, 1) + 0.0:+.1f}°".replace(".0°", "°").replace("-", "\N{MINUS SIGN}"),
+        sure if case.known else "of an unknown kind",
         case.turned,
     )
 

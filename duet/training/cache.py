@@ -125,7 +125,8 @@ def cache_folder() -> Path:
 
 def _key(trunk: Trunk, images: Images, stack: Stack, views: int, seed: int) -> str:
     """A short hash of the weights, what is read of them, the images, how views are drawn, and the seed."""
-    read = (trunk.name, trunk.checksum, trunk.layers, trunk.side, str(trunk.mean.dtype))
+    read: tuple[object, ...] = (trunk.name, trunk.checksum, trunk.layers, trunk.side, str(trunk.mean.dtype))
+    read += () if trunk.resize is None else (trunk.resize,)
     digest = hashlib.sha256(repr((read, views, seed, repr(stack), images.fingerprint())).encode())
     for identity in images.identities():
         digest.update(hashlib.sha256(identity).digest())

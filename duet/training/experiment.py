@@ -81,6 +81,7 @@ class Experiment:
     dim: int | None = option(None, "features; default the backbone's own")
     trunk: str | None = option(None, "a frozen pretrained network under a trained neck: lite0, timm:NAME, module:build")
     trunk_layers: tuple[str, ...] = option((), "the layers of the trunk that are read; default those that hold pose")
+    trunk_size: int | None = option(None, "side that images are resized to for the trunk; default as they are")
     grid: int | None = option(None, "side of the grid that a layer of the trunk is pooled to; default the neck's own")
     neck: Literal["map", "grid"] = option("map", "on the trunk: convolutions over a map of 8 x 8, or a grid of 4 x 4")
     neck_width: int = option(512, "width of the neck's layers")
@@ -271,7 +272,7 @@ class Experiment:
 
 _POSITIVE = (
     *("bins", "sigma", "temperature", "epochs", "batch_size", "accumulate", "lr"),
-    *("dim", "subset", "image_size", "devices", "nodes", "grid", "neck_width", "turns"),
+    *("dim", "subset", "image_size", "devices", "nodes", "grid", "neck_width", "turns", "trunk_size"),
 )
 NAMED = ("reference", "stack", "weight", "seed")
 """What a run's name says where it is not as in the recipe."""

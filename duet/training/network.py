@@ -41,8 +41,8 @@ def check_network(experiment: Experiment) -> None:
     if experiment.cached_views < 0 or experiment.cached_views == 1:
         raise DuetError(f"cached_views must be 2 or more, or 0 for none; it is {experiment.cached_views}")
     if experiment.trunk is None:
-        if experiment.trunk_layers or experiment.unfreeze:
-            raise DuetError("trunk_layers and unfreeze are of a trunk; name one, such as --trunk lite0")
+        if experiment.trunk_layers or experiment.unfreeze or experiment.trunk_size:
+            raise DuetError("trunk_layers, trunk_size and unfreeze are of a trunk; name one, such as --trunk lite0")
     elif experiment.channels != 3:
         raise DuetError("a trunk takes images with 3 channels, grey ones too; leave channels at 3")
 
@@ -52,7 +52,7 @@ def build_network(experiment: Experiment, image_size: tuple[int, int] = (32, 32)
     e = experiment
     if e.trunk is None:
         return build_backbone(e.encoder, channels=e.channels, dim=e.dim, image_size=image_size)
-    wanted = OnTrunk(e.trunk, e.trunk_layers, e.grid, e.neck, e.neck_width, e.dropout, e.unfreeze)
+    wanted = OnTrunk(e.trunk, e.trunk_layers, e.grid, e.neck, e.neck_width, e.dropout, e.unfreeze, resize=e.trunk_size)
     return build_on_trunk(wanted, dim=e.dim, image_size=image_size)
 
 
@@ -90,6 +90,7 @@ def describe_trunk(backbone: Backbone, cached: int) -> dict[str, str]:
         return {}
     trunk, told = backbone.trunk, backbone.recipe["trunk"]
     read = f"{', '.join(trunk.layers)} on a grid of {trunk.side} x {trunk.side}"
+    read += "" if trunk.resize is None else f", of images resized to {trunk.resize} x {trunk.resize}"
     trained = f", {', '.join(told['unfreeze'])} trained" if told["unfreeze"] else ", frozen"
     views = f"{cached} of every image, cached" if cached and trunk.frozen else "new in every step"
     return {

@@ -236,3 +236,12 @@ def test_the_help_tells_what_is_done_by_default():
     values = inspect.signature(aligned_files.align_files).parameters
     assert values["sure"].default == command.SURE
     assert align.TURNS == values["turns"].default == alignment.TURNS
+
+
+def test_the_table_of_angles_goes_to_standard_output(cells, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["align", str(cells), "--csv", "-", "--model", "m"]) == 0
+    said = capsys.readouterr()
+    assert len(list(csv.DictReader(said.out.splitlines()))) == len(ANGLES)
+    assert "brought to one angle" in said.err
+    assert os.listdir(tmp_path) == ["cells"]

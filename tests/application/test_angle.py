@@ -6,11 +6,14 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 from scipy.spatial.distance import cosine
 
 from duet import GROUPS, DuetError
-from duet.application.angle import check_reading, estimate_rotation
+from duet.application.angle import check_reading, estimate_rotation, judge_improvement
+from duet.model import Confidence
 from duet.model.confidence import doubt
 from duet.representation import VonMises
 from tests.conftest import confident, make_compass, random_encoder
@@ -111,6 +114,7 @@ def test_a_flat_marginal_is_unsure_in_every_way():
         (make_compass, {"span": 0.0}, "above 0 and below 180"),
         (make_compass, {"span": math.nan}, "above 0 and below 180"),
         (lambda: make_compass(group="rot4"), {"span": 15.0}, "knows quarter turns only"),
+        (lambda: make_compass(group="rot4"), {}, "knows quarter turns only: leave out --any-angle"),
         (make_compass, {"sure": 0.9}, "cannot tell how sure it is"),
         (lambda: random_encoder(group=["scale"]), {}, "cannot tell a rotation"),
     ],
@@ -119,3 +123,36 @@ def test_what_cannot_be_read_is_one_line(encoder, options, message):
     with pytest.raises(DuetError, match=message) as caught:
         check_reading(encoder(), **{"sure": 0.0, "snap": False, "span": None, **options})
     assert "\n" not in str(caught.value)
+
+
+def test_an_improvement_is_judged_by_half_the_angle():
+    """Whatever the true tilt t is, the rest |t - r| is below |t| if the error is below |r| / 2."""
+    compass = confident(make_compass())
+    marginal = features_of(seen([0.3, 0.6, 1.5, -30, 90]))
+    found = estimate_rotation(compass, marginal)
+    judged = judge_improvement(compass, marginal, found)
+    # Of this model's errors nine tenths of a share p lie below p / 2 degrees, where there is no doubt.
+    expected = [min(0.99, abs(angle)) for angle in found.degrees.tolist()]
+    assert judged.probability.tolist() == pytest.approx(expected, abs=0.02)
+    assert judged.sure.tolist() == [False, False, True, True, True]
+    assert judged.degrees.tolist() == found.degrees.tolist()
+
+
+@given(st.floats(-180, 180), st.floats(-180, 180))
+def test_what_becomes_worse_was_read_wrong_by_half_the_angle_or_more(tilt, read):
+    def size(angle):
+        return abs((angle + 180) % 360 - 180)
+
+    if size(tilt - read) >= size(tilt) + 1e-6:
+        assert size(read - tilt) >= size(read) / 2 - 1e-6
+
+
+def test_a_model_that_does_not_know_its_errors_decides_quarter_turns_only():
+    compass = confident(make_compass())
+    plain = Confidence(compass.confidence.mean, compass.confidence.whitening, dict(compass.confidence.curves.items()))
+    compass.add_confidence(plain)
+    check_reading(compass, 0.9, snap=True, span=None)
+    for options in ({"span": None}, {"span": 15.0}):
+        with pytest.raises(DuetError, match="does not know how far off its angles are"):
+            check_reading(compass, 0.95, snap=False, **options)
+    check_reading(compass, 0, snap=False, span=None)

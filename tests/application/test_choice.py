@@ -43,20 +43,34 @@ def with_models(monkeypatch, **models):
 def test_the_model_that_knows_most_is_taken(photos, monkeypatch):
     known, strange = confident(random_encoder()), confident(random_encoder(), strangeness=1e6)
     with_models(monkeypatch, away=None, strange=strange, known=known)
+    counts = {id(known): (4, 3, 4), id(strange): (4, 1, 4)}
+    monkeypatch.setattr(choice, "_known", lambda encoder, sample: counts[id(encoder)])
     chosen = choose_model([photos])
     assert chosen.encoder is known
-    assert str(chosen) == "model: known, which knows 4 of 4 of these images"
+    assert str(chosen) == "model: known, sure of 3 of 4 sampled images"
+
+
+def test_familiar_features_alone_are_no_knowledge(photos, monkeypatch):
+    """Of plankton a model of photos may find all features usual: it is sure of next to none."""
+    encoder = confident(random_encoder())
+    with_models(monkeypatch, usual=encoder)
+    monkeypatch.setattr(choice, "_known", lambda *_: (48, 11, 48))
+    with pytest.raises(DuetError, match=r"knows such images \(usual is sure of 11 of 48\): name a model"):
+        choose_model([photos])
+    monkeypatch.setattr(choice, "_known", lambda *_: (48, 12, 48))
+    assert choose_model([photos]).encoder is encoder
 
 
 def test_where_none_knows_them_one_line_says_so(photos, monkeypatch):
     with_models(monkeypatch, away=None, strange=confident(random_encoder(), strangeness=1e6))
     with pytest.raises(DuetError) as raised:
         choose_model([photos])
-    assert "strange knows 0 of 4; away needs weights: pip install them" in str(raised.value)
-    assert "--model RUN" in str(raised.value)
-    for unread in (photos / "broken.png", photos / "mistyped"):
-        with pytest.raises(DuetError, match=f"no image there can be read: .*{unread.name}"):
-            choose_model([unread])
+    assert "strange is sure of 0 of 4; away needs weights: pip install them" in str(raised.value)
+    assert "--model RUN|NAME" in str(raised.value)
+    with pytest.raises(DuetError, match=r"no image there can be read: .*broken.png"):
+        choose_model([photos / "broken.png"])
+    with pytest.raises(DuetError, match="mistyped does not exist"):
+        choose_model([photos / "mistyped"])
 
 
 def test_a_model_that_is_sure_beats_one_that_only_knows(photos, monkeypatch):

@@ -15,7 +15,7 @@ def address(tmp_path_factory):
         path = folder / f"{'a-rather-long-name-without-any-space-' * (number % 2)}{number}.png"
         marked(size, 30, "RGB").save(path)
         sheet.add(Case(path, path, (90.0, 30.0)[number % 2], number / 6, number % 3 > 0))
-    return write_sheet(sheet, Oriented(6, 4, 2, 0), folder / "sheet.html").as_uri()
+    return write_sheet(sheet, Oriented(6, 4, 0, 2, 0), folder / "sheet.html").as_uri()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -307,7 +307,7 @@ def test_every_command_says_what_it_does_and_takes_what_all_take(capsys, command
     ("kind", "names"),
     [
         ("groups", list(GROUPS)),
-        ("models", ["digits-rot360", "photos-rot360"]),
+        ("models", ["digits-rot360", "photos-rot360", "photos-rot4"]),
         ("data", list(known_names())),
         ("presets", list(presets())),
         ("methods", list(METHODS)),

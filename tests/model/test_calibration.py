@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from duet.data import MemoryImages
-from duet.model import Confidence, fit_confidence
+from duet.model import Confidence, calibration, fit_confidence
 from duet.model.calibration import MOST_VIEWS, VIEWS
 from tests.conftest import make_compass, random_encoder
 
@@ -97,3 +97,26 @@ def test_images_as_they_are_count_as_known(monkeypatch):
     same = torch.cdist(trained.double(), untouched.double()).amin(1) < 1e-6
     assert float(same.float().mean()) == pytest.approx(1 / 3, abs=0.02)
     assert [len(kind) for kind in held] == [100, 100 * VIEWS]
+
+
+def test_quarter_turns_of_a_model_that_looks_at_all_four_need_no_further_pass():
+    """Their features are those of the image, rolled: every image goes through the network once."""
+    encoder = random_encoder(group=["rot4"], bins=8)
+    encoder.turns, counted, real = 4, [], encoder.features
+    encoder.features = lambda images: counted.append(len(images)) or real(images)
+    found = fit_confidence(encoder, noise(40), noise(30, seed=1))
+    assert sum(counted) == 70
+    assert found.axes == ("rot4",)
+    pixels = noise(8).tensors()[0].float() / 255
+    (axis,), z = encoder.layout.axes, real(pixels)
+    views = calibration._rolled(encoder, axis, z, torch.Generator().manual_seed(1))
+    assert len(set(views.g.tolist())) > 2
+    assert torch.allclose(views.z, real(encoder.groups["rot4"].apply(pixels, views.g)), atol=1e-5)
+
+
+def test_the_errors_of_an_exact_reading_are_small():
+    encoder = make_compass()
+    found = fit_confidence(encoder, spots(100), spots(100, seed=1))
+    few = torch.zeros(1)
+    assert float(found.errors["rot360"].below(few, torch.tensor([5 / 360]))) > 0.9
+    assert float(found.errors["rot360"].below(few, torch.tensor([0.0]))) < 0.5

@@ -118,3 +118,12 @@ def test_mistakes_are_one_line(changes, words):
 def test_a_file_may_ask_for_plain_values_only(plain):
     with pytest.raises(DuetError, match="a trunk with"):
         OnTrunk.from_dict(plain)
+
+
+def test_the_recipe_keeps_the_size_for_the_trunk_and_older_recipes_have_none():
+    made = build(resize=40)
+    assert made.trunk.resize == 40
+    assert OnTrunk.from_dict(made.recipe["trunk"]).resize == 40
+    plain = build().recipe["trunk"]
+    assert "resize" not in plain  # as earlier versions read it
+    assert OnTrunk.from_dict(plain).resize is None

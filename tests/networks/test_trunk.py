@@ -47,6 +47,16 @@ def test_a_late_small_map_is_repeated_over_the_grid_of_an_early_one():
     assert torch.equal(maps, F.interpolate(maps[:, :, ::2, ::2], scale_factor=2, mode="nearest"))
 
 
+def test_images_are_resized_for_a_trunk_that_wants_them_larger():
+    plain, large = build_trunk(SMALL, ["5"], 4, SIZE), build_trunk(SMALL, ["5"], 4, SIZE, resize=56)
+    enlarged = F.interpolate(images(), (56, 56), mode="bilinear", align_corners=False)
+    assert torch.allclose(large(images()), plain(enlarged), atol=1e-6)
+    assert not torch.allclose(large(images()), plain(images()), atol=1e-3)
+    for odd in (0, 5000):
+        with pytest.raises(DuetError, match="a side from 1 to 1024"):
+            build_trunk(SMALL, ["5"], 4, SIZE, resize=odd)
+
+
 def test_it_is_frozen_and_stays_in_its_mode():
     made = build_trunk(SMALL, ["5"], 4, SIZE)
     assert made.frozen

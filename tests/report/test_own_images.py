@@ -54,7 +54,7 @@ def test_every_image_stands_before_and_after_the_least_sure_first(run, scans, tm
     shown = pictures(page)
     assert len(shown) == 8
     names = re.findall(r"<figcaption><b>(.+?)</b>(.+?)</figcaption>", page)
-    assert names[0] == ("10% sure, left alone", "blank.png")
+    assert names[0] == ("50% sure, left alone", "blank.png")
     assert sorted(names[1:]) == [("99% sure", f"more/{angle}.png") for angle in (-100, 0, 40)]
     for first, after in list(zip(shown[::2], shown[1::2], strict=True))[1:]:
         assert bearing(after) == pytest.approx(0, abs=3), bearing(first)
@@ -64,7 +64,7 @@ def test_every_image_stands_before_and_after_the_least_sure_first(run, scans, tm
 def test_it_counts_what_is_sure_and_names_what_cannot_be_read(run, scans, tmp_path):
     (found,) = show_images([scans], [run], "cpu")
     assert found.words.startswith(
-        "4 images, 3 sure, 1 not sure; 2 skipped that cannot be read. All are shown, the least"
+        "4 images, 2 to rotate, 1 upright, 1 not sure; 2 skipped that cannot be read. All are shown, the least"
     )
     assert found.unreadable == 2
     assert "empty.png: empty file" in found.broken
@@ -89,8 +89,8 @@ def test_of_many_a_few_dozen_are_shown_shared_out_over_the_runs(run, tmp_path):
 def test_what_is_of_another_kind_says_so(run, scans, use):
     use(confident(make_compass(), strangeness=10.0))
     (found,) = show_images([scans], [run], "cpu")
-    assert "0 sure, 1 not sure, 3 of another kind than the model knows" in found.words
-    assert [pair.sure for pair in found.pairs] == ["10% sure", *["of another kind"] * 3]
+    assert "0 to rotate, 0 upright, 1 not sure, 3 of a kind that the model does not know" in found.words
+    assert sorted(pair.sure for pair in found.pairs) == ["50% sure", *["of an unknown kind"] * 3]
     assert not any(pair.turned for pair in found.pairs)
 
 

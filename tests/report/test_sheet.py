@@ -23,7 +23,7 @@ def make_sheet(tmp_path):
             path = tmp_path / f"<b>{number}.png"
             marked((400, 300) if number % 2 else (200, 300), 40, "RGB").save(path)
             sheet.add(Case(path, path, 40.0, number / 10, number % 3 > 0))
-        done = Oriented(count, count - (count + 2) // 3, (count + 2) // 3, 0)
+        done = Oriented(count, count - (count + 2) // 3, 0, (count + 2) // 3, 0)
         return write_sheet(sheet, done, tmp_path / "sheet.html")
 
     return make
@@ -49,8 +49,8 @@ def test_the_least_sure_come_first_and_what_was_left_alone_says_so(make_sheet):
     assert re.findall(r"<b>(\d+)% sure(, left alone)?</b>", page) == [
         *[("0", ", left alone"), ("10", ""), ("20", ""), ("30", ", left alone"), ("40", ""), ("50", "")],
     ]
-    assert "4 of 6 images turned upright, 2 not sure" in page
-    assert page.count("after \N{MINUS SIGN}40°") == 6
+    assert "<h1>4 rotated, 0 already upright, 2 unsure</h1>" in page
+    assert page.count("before: at +40°") == 6
 
 
 def test_names_are_escaped_and_nothing_is_fetched(make_sheet):
@@ -63,4 +63,4 @@ def test_names_are_escaped_and_nothing_is_fetched(make_sheet):
 def test_a_file_that_went_away_is_left_out(tmp_path):
     sheet = Sheet()
     sheet.add(Case(tmp_path / "gone.png", tmp_path / "gone.png", 0.0, 0.5, True))
-    assert "gone" not in write_sheet(sheet, Oriented(1, 1, 0, 0), tmp_path / "sheet.html").read_text()
+    assert "gone" not in write_sheet(sheet, Oriented(1, 1, 0, 0, 0), tmp_path / "sheet.html").read_text()

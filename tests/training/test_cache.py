@@ -140,6 +140,7 @@ def test_the_key_tells_weights_layers_images_seed_and_stack_apart(trunk):
         *(key(), key(other), key(weights), key(images=pictures(seed=1)), key(images=pictures(labels=False))),
         *(key(views=3), key(seed=1), key(stack=Stack.rrc_plus("rot4")), key(stack=Stack.rrc_plus("rot360", (0.5, 1)))),
         *(key(stack=Stack.rrc_plus(rot360(corners="circle"))), key(build_trunk(SMALL, ["5"], 3, (16, 16)))),
+        key(build_trunk(SMALL, ["5"], 4, (16, 16), resize=24)),
     ]
     assert len(set(keys)) == len(keys)
     assert key() == keys[0]
@@ -288,7 +289,7 @@ def test_a_run_on_a_trunk_is_evaluated_beside_its_rivals(tmp_path, tiny):
         ({"dropout": 1.0}, "dropout must lie in [0, 1); it is 1"),
         ({"grid": 0}, "grid must be above 0"),
         ({"neck": "nek"}, "neck cannot be 'nek'"),
-        ({"trunk": None}, "trunk_layers and unfreeze are of a trunk; name one, such as --trunk lite0"),
+        ({"trunk": None}, "trunk_layers, trunk_size and unfreeze are of a trunk; name one, such as --trunk lite0"),
         ({"channels": 1}, "a trunk takes images with 3 channels, grey ones too"),
     ],
 )
