@@ -38,7 +38,7 @@ def choose_split(splits: Splits, split: str, name: str) -> tuple[Source, Tensor]
     found = split if split in splits else tests[0] if split == "test" and tests else None
     if found is None:
         whole = ", and nothing is held out of train" if split == "all" and "train" in splits else ""
-        raise DuetError(f"{name} has no split {split!r}; it has {', '.join(splits)}{whole}")
+        raise DuetError(f"{name} has no split {split!r}; it has {', '.join(sorted(splits))}{whole}")
     source = splits[found]()
     return source, torch.arange(len(source.records))
 

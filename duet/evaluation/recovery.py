@@ -95,11 +95,12 @@ class Recovery(Evaluation):
     def summary(self, result: Result) -> dict[str, str]:
         """The read-out, through a disc too, and the probes."""
         unit = unit_name(result.provenance["unit"])
+        words = unit.replace("_", " ")
         rows = {
             "accuracy": "element read off without a head, accuracy",
-            f"median_error_{unit}": f"recovered without a head, median error ({unit})",
+            f"median_error_{unit}": f"recovered without a head, median error ({words})",
             f"median_error_{unit}_circle": "  seen through a disc",
-            f"probe_median_error_{unit}": f"by a linear probe, median error ({unit})",
+            f"probe_median_error_{unit}": f"by a linear probe, median error ({words})",
             f"content_probe_median_error_{unit}": "  from the content alone (it should not know)",
         }
         return {key: text for key, text in rows.items() if key in result.scalars}

@@ -112,9 +112,9 @@ def test_without_a_test_split_train_and_test_share_what_there_is(whole):
 @pytest.mark.parametrize(
     ("counts", "split", "line"),
     [
-        ({"train": 5, "test": 5}, "dev", "x has no split 'dev'; it has train, test"),
+        ({"train": 5, "test": 5}, "dev", "x has no split 'dev'; it has test, train"),
         ({"test": 5}, "train", "x has no split 'train'; it has test"),
-        ({"train": 5, "test": 5}, "all", "x has no split 'all'; it has train, test"),
+        ({"train": 5, "test": 5}, "all", "x has no split 'all'; it has test, train"),
         ({"all": 1}, "test", "x has 1 image.*add a test split"),
     ],
 )

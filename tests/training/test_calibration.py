@@ -158,7 +158,7 @@ def test_a_set_with_a_test_part_of_its_own_holds_nothing_out(tmp_path):
     images = open_images(tmp_path)
     assert images.held_out is None
     assert split_in_words(images, keep_aside(images, True, 4)) == "20 train"
-    with pytest.raises(duet.DuetError, match="no split 'all'; it has train, test, and nothing is held out of train"):
+    with pytest.raises(duet.DuetError, match="no split 'all'; it has test, train, and nothing is held out of train"):
         open_images(tmp_path, "all")
 
 
