@@ -122,3 +122,27 @@ def test_the_readme_has_the_table_of_the_records():
     assert set(baselines) == {"pixels", "untrained"}
     for scores in baselines.values():
         assert f"{100 * scores['classification/logistic']:.1f} %" in text
+
+
+BEST = ROOT / "docs" / "results" / "cifar-best"
+
+
+def test_the_table_of_the_best_encoder_is_what_its_records_give(tmp_path):
+    shutil.copytree(BEST / "results", tmp_path / "results")
+    assert main(["reproduce", "cifar-best", "--draw", "--out", str(tmp_path)]) == 0
+    for ending in ("md", "csv"):
+        assert (BEST / f"cifar-best.{ending}").read_text() == (tmp_path / f"cifar-best.{ending}").read_text()
+    study = find_reproduction("cifar-best").study(Request(BEST))
+    records = {path.stem for path in (BEST / "results").glob("*.json")}
+    assert records == {run.key for run in study.runs if finished(BEST, run) is not None}
+
+
+def test_the_readme_has_the_figures_of_the_best_encoder():
+    text = (ROOT / "README.md").read_text()
+    study = find_reproduction("cifar-best").study(Request(BEST))
+    duet = next(record for run in study.runs if (record := finished(BEST, run)) and record.labels["method"] == "duet")
+    for scores in (duet.scalars, *duet.baselines.values()):
+        for key in ("classification/logistic", "classification/knn"):
+            assert f"{100 * scores[key]:.1f} %" in text
+        assert f"{scores['recovery/probe_median_error_degrees']:.1f}°" in text
+    assert f"{duet.scalars['recovery/median_error_degrees']:.1f}°" in text
