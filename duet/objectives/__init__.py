@@ -1,6 +1,7 @@
 """The objectives: contrast of contents and match of marginals, one file each."""
 
 from ..discovery import import_files
+from .barlow_twins import barlow_twins
 from .contrast import OBJECTIVES, Contrast, Gather, contrast_views, find_objective, register_objective
 from .gather import all_gather
 from .jensen_shannon import jensen_shannon
@@ -16,6 +17,7 @@ __all__ = [
     "Contrast",
     "Gather",
     "all_gather",
+    "barlow_twins",
     "contrast_views",
     "find_objective",
     "jensen_shannon",

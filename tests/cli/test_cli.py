@@ -445,7 +445,7 @@ def test_a_run_is_extended_by_the_command(capsys, tmp_path, monkeypatch):
 def test_encoders_and_objectives_are_listed(capsys):
     assert "tiny" in run(capsys, "list", "encoders")[1]
     listed = run(capsys, "list", "objectives")[1]
-    assert all(name in listed for name in ("nt_xent", "vicreg", "sigreg", "tcr"))
+    assert all(name in listed for name in ("nt_xent", "vicreg", "barlow_twins", "sigreg", "tcr"))
     assert "[photos]'" in run(capsys, "list", "trunks")[1]
 
 

@@ -9,7 +9,7 @@ import torch.multiprocessing
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from duet.objectives import all_gather, contrast_views, nt_xent, sigreg, tcr, vicreg
+from duet.objectives import all_gather, barlow_twins, contrast_views, nt_xent, sigreg, tcr, vicreg
 from tests.warm import CONTEXT, prepare
 
 WORLD, N, DIM = 2, 5, 6
@@ -19,6 +19,8 @@ CASES = {
     "nt_xent of three views": (nt_xent, 3),
     "vicreg": (vicreg, 2),
     "vicreg of three views": (vicreg, 3),
+    "barlow_twins": (barlow_twins, 2),
+    "barlow_twins of three views": (barlow_twins, 3),
     "sigreg": (partial(sigreg, slices=8), 2),
     "sigreg of three views": (partial(sigreg, slices=8), 3),
     "tcr": (tcr, 2),

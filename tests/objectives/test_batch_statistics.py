@@ -1,4 +1,4 @@
-"""VICReg, SIGReg and TCR against slow formulas in NumPy, and what may not change them."""
+"""VICReg, Barlow Twins, SIGReg and TCR against slow formulas in NumPy, and what may not change them."""
 
 import math
 
@@ -9,7 +9,7 @@ from scipy.integrate import trapezoid
 from scipy.stats import ortho_group
 
 from duet.error import DuetError
-from duet.objectives import sigreg, tcr, vicreg
+from duet.objectives import barlow_twins, sigreg, tcr, vicreg
 from duet.objectives.joined import smaller_gram
 
 from .test_objectives import views
@@ -27,6 +27,20 @@ def slow_vicreg(parts, invariance=25.0, variance=25.0, covariance=1.0):
         for i in range(dim):
             total += covariance * sum(np.cov(z[:, i], z[:, j])[0, 1] ** 2 for j in range(dim) if j != i) / dim
     return total
+
+
+def slow_barlow_twins(parts, redundancy=5e-3, scale=0.1):
+    """Two views; loops over pairs of features."""
+    first, second = parts
+    n, dim = first.shape
+    total = 0.0
+    for i in range(dim):
+        for j in range(dim):
+            a, b = first[:, i], second[:, j]
+            covariance = sum((a[k] - a.mean()) * (b[k] - b.mean()) for k in range(n)) / n
+            c = covariance / math.sqrt((np.var(a) + 1e-5) * (np.var(b) + 1e-5))
+            total += (1 - c) ** 2 if i == j else redundancy * c**2
+    return scale * total
 
 
 def drawn_directions(dim, seed=0, slices=SLICES):
@@ -67,7 +81,7 @@ def slow_tcr(parts, weight=200.0, eps=0.2):
     return total
 
 
-SLOW = {"vicreg": slow_vicreg, "sigreg": slow_sigreg, "tcr": slow_tcr}
+SLOW = {"vicreg": slow_vicreg, "barlow_twins": slow_barlow_twins, "sigreg": slow_sigreg, "tcr": slow_tcr}
 
 
 def seeded_sigreg(first, second, *others, seed=0, **options):
@@ -75,10 +89,11 @@ def seeded_sigreg(first, second, *others, seed=0, **options):
     return sigreg(first, second, *others, slices=SLICES, **options)
 
 
-FAST = {"vicreg": vicreg, "sigreg": seeded_sigreg, "tcr": tcr}
+FAST = {"vicreg": vicreg, "barlow_twins": barlow_twins, "sigreg": seeded_sigreg, "tcr": tcr}
 each = pytest.mark.parametrize("name", SLOW)
 WEIGHTS = {
     "vicreg": {"invariance": 3.0, "variance": 5.0, "covariance": 7.0},
+    "barlow_twins": {"redundancy": 0.7, "scale": 3.0},
     "sigreg": {"weight": 0.3},
     "tcr": {"weight": 2.0, "eps": 0.7},
 }
@@ -212,3 +227,10 @@ def test_mistakes_are_named(name):
         tcr(first, second, eps=0)
     with pytest.raises(DuetError, match="at least 1 direction"):
         sigreg(first, second, slices=0)
+
+
+def test_barlow_twins_of_whitened_equal_views_is_nothing_whatever_their_scale():
+    z = torch.linalg.qr(views(12, 4)[0] - views(12, 4)[0].mean(0))[0] * 1e4
+    assert barlow_twins(z, z + 5).item() == pytest.approx(0, abs=1e-9)
+    assert barlow_twins(z, -z).item() == pytest.approx(0.1 * 4 * 4, rel=1e-9)
+    assert barlow_twins(z, z[:, [1, 0, 2, 3]]).item() == pytest.approx(0.1 * (2 + 5e-3 * 2), rel=1e-9)

@@ -8,7 +8,7 @@ import torch
 from duet.error import DuetError
 from duet.objectives import contrast_views, nt_xent
 
-from .test_batch_statistics import FAST, slow_sigreg, slow_tcr, slow_vicreg
+from .test_batch_statistics import FAST, slow_barlow_twins, slow_sigreg, slow_tcr, slow_vicreg
 from .test_objectives import slow_nt_xent, views
 
 
@@ -26,7 +26,9 @@ def test_nt_xent_of_four_views_is_the_mean_over_all_pairs():
     )
 
 
-@pytest.mark.parametrize(("name", "slow"), [("vicreg", slow_vicreg), ("sigreg", slow_sigreg)])
+@pytest.mark.parametrize(
+    ("name", "slow"), [("vicreg", slow_vicreg), ("barlow_twins", slow_barlow_twins), ("sigreg", slow_sigreg)]
+)
 @pytest.mark.parametrize("count", [3, 4])
 def test_contrasts_of_all_views_at_once_are_the_mean_over_pairs_too(name, slow, count):
     several = parts(count)
