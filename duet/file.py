@@ -45,7 +45,10 @@ def does_not_exist(path: str | os.PathLike[str]) -> str:
     """What to say of a path that leads nowhere: "fotos does not exist (did you mean 'photos'?)"."""
     folder, name = os.path.split(os.fspath(path).rstrip(os.sep))
     try:
-        beside = {entry: os.path.join(folder, entry) for entry in os.listdir(from_home(folder or "."))}
+        entries = os.listdir(from_home(folder or "."))
+        # A folder is not mistyped as a file, nor the other way round.
+        alike = [entry for entry in entries if bool(Path(entry).suffix) == bool(Path(name).suffix)]
+        beside = {entry: os.path.join(folder, entry) for entry in alike}
     except (OSError, ValueError):  # there is no such folder either
         beside = {}
     return f"{os.fspath(path)} does not exist{did_you_mean(name, beside.keys(), beside)}"

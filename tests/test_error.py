@@ -104,3 +104,6 @@ def test_a_path_that_leads_nowhere_is_said_so_with_what_lies_beside_it(tmp_path,
     assert does_not_exist("runs/frist/") == "runs/frist/ does not exist (did you mean 'runs/first'?)"
     assert does_not_exist(tmp_path / "run") == f"{tmp_path}/run does not exist (did you mean '{tmp_path}/runs'?)"
     assert does_not_exist("no/such/qqq") == "no/such/qqq does not exist"
+    (tmp_path / "photo.log").touch()
+    assert does_not_exist(tmp_path / "photos") == f"{tmp_path}/photos does not exist"
+    assert does_not_exist(tmp_path / "photos.log").endswith("(did you mean '" + str(tmp_path / "photo.log") + "'?)")

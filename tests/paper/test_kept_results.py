@@ -124,17 +124,24 @@ def test_the_readme_has_the_table_of_the_records():
         assert f"{100 * scores['classification/logistic']:.1f} %" in text
 
 
-BEST = ROOT / "docs" / "results" / "cifar-best"
+RESULTS = ROOT / "docs" / "results"
+BEST, CIFAR = RESULTS / "cifar-best", RESULTS / "cifar"
 
 
-def test_the_table_of_the_best_encoder_is_what_its_records_give(tmp_path):
-    shutil.copytree(BEST / "results", tmp_path / "results")
-    assert main(["reproduce", "cifar-best", "--draw", "--out", str(tmp_path)]) == 0
-    for ending in ("md", "csv"):
-        assert (BEST / f"cifar-best.{ending}").read_text() == (tmp_path / f"cifar-best.{ending}").read_text()
-    study = find_reproduction("cifar-best").study(Request(BEST))
-    records = {path.stem for path in (BEST / "results").glob("*.json")}
-    assert records == {run.key for run in study.runs if finished(BEST, run) is not None}
+@pytest.mark.parametrize(
+    ("folder", "words"), [(BEST, ["cifar-best"]), (CIFAR, ["rrc-plus-one", "--scale", "cifar"])], ids=["best", "cifar"]
+)
+def test_tables_of_all_of_cifar10_are_what_their_records_give(tmp_path, folder, words):
+    shutil.copytree(folder / "results", tmp_path / "results")
+    assert main(["reproduce", *words, "--draw", "--out", str(tmp_path)]) == 0
+    drawn = {path.name for ending in ("md", "csv") for path in tmp_path.glob(f"*.{ending}")}
+    assert drawn == {path.name for ending in ("md", "csv") for path in folder.glob(f"*.{ending}")}
+    for name in drawn:
+        assert (folder / name).read_text() == (tmp_path / name).read_text(), f"draw {name} again"
+    request = Request(folder, scale=words[-1], seeds=3) if folder == CIFAR else Request(folder)
+    study = find_reproduction(words[0]).study(request)
+    records = {path.stem for path in (folder / "results").glob("*.json")}
+    assert records == {run.key for run in study.runs if finished(folder, run) is not None}
 
 
 def test_the_readme_has_the_figures_of_the_best_encoder():
